@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from slurmfab.base.answers import ADVICE
 from slurmfab.base.errors import AgentFailed
 from slurmfab.on_hosts.agent import kinds
 
@@ -151,9 +152,6 @@ class AnswerBounds:
         if unknown or not line:
             what = repr(unknown[0][:TEXT_LENGTH]) if unknown else "an empty line"
             raise AgentFailed(self.host, f"{self.title} contains {what}, which is unknown. {ADVICE}")
-
-
-ADVICE = "Is its python3 the distribution's? If it is, this is a bug; please report it."
 
 
 def parse(host: str, line: bytes | bytearray) -> Any:

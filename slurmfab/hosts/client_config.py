@@ -13,14 +13,10 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.hosts.host_keys import RSA_SIGNATURES
 from slurmfab.hosts.route import SSH_CONFIGS, Route, to_hosts
 
 SUFFIX = ".known_hosts"  # what the file with the pinned host keys adds to the name of the cluster file, without `.yaml`
-
-
-def known_hosts_path(cluster_file: Path) -> Path:
-    """Path of the file with the pinned host keys, beside the cluster file."""
-    return cluster_file.with_name(cluster_file.name.removesuffix(".yaml") + SUFFIX)
 
 
 def known_hosts_text(keys: Mapping[str, Mapping[str, str]]) -> str:
@@ -74,7 +70,7 @@ def block(host: str, way: Route, pinned: Mapping[str, str], known_hosts: Path) -
 def algorithms(kinds: Mapping[str, str]) -> Iterator[str]:
     """Signature algorithms for host keys of these types; an RSA key signs with SHA-2 (RFC 8332)."""
     for kind in sorted(kinds):
-        yield from ("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,)
+        yield from RSA_SIGNATURES if kind == "ssh-rsa" else (kind,)
 
 
 def quoted(value: str) -> str:
@@ -93,7 +89,8 @@ def pinned_keys(known: Inventory) -> dict[str, Mapping[str, str]]:
 
 def show(known: Inventory) -> str:
     """Write the pinned keys beside the cluster file, or raise InputError; the ssh_config that refers to them."""
-    path, pinned = known_hosts_path(known.path).absolute(), pinned_keys(known)
+    path = known.path.with_name(known.path.name.removesuffix(".yaml") + SUFFIX).absolute()
+    pinned = pinned_keys(known)
     text = known_hosts_text(pinned)
     if not path.exists() or path.read_text() != text:
         atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)

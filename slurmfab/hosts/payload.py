@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from slurmfab.base.program_name import FAB
 from slurmfab.on_hosts.agent.kinds import KINDS
-from slurmfab.on_hosts.agent.main import MODULES, OPERATIONS, READINGS
+from slurmfab.on_hosts.agent.main import MODULE_OF, MODULES, OPERATIONS
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -105,17 +105,13 @@ def needed_modules(request: Mapping[str, Any]) -> frozenset[str]:
 def _needed(operation: str, dry_run: bool, kinds: frozenset[str]) -> frozenset[str]:
     roots = {*FIRST, *(KINDS[kind].partition(":")[0] for kind in kinds)}
     if operation in OPERATIONS:
-        roots |= imported(part_of_main(OPERATIONS[operation].__name__))
-    if operation in READINGS:
-        roots.add(READINGS[operation])
+        of_operation = source_of("main").partition(f"\ndef {OPERATIONS[operation].__name__}(")[2]
+        roots |= imported(of_operation.partition("\n\n\n")[0])
+    if operation in MODULE_OF:
+        roots.add(MODULE_OF[operation])
     if operation == "apply" and dry_run:
         roots.discard(KEEPER)
     return closure(roots)
-
-
-def part_of_main(function: str) -> str:
-    """The source text of a function in `main`."""
-    return source_of("main").partition(f"\ndef {function}(")[2].partition("\n\n\n")[0]
 
 
 PROGRAM_NAME = "core.program_name"  # the module that holds the name of the program that users run

@@ -18,7 +18,7 @@ from slurmfab.hosts.relays import END_SECONDS, Relays, tell_on_standard_error
 from slurmfab.hosts.session import SILENCE_SECONDS, Line, Session, command
 from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.on_hosts.agent.core.lifeline import HEARTBEAT
-from slurmfab.on_hosts.agent.main import READINGS
+from slurmfab.on_hosts.agent.main import MODULE_OF, STAGED, STREAMED
 
 if TYPE_CHECKING:
     import paramiko
@@ -179,7 +179,10 @@ def allow_connections(count: int) -> None:
 
 def only_reads(request: Mapping[str, Any]) -> bool:
     """Whether a request changes nothing on its host and takes no lock there, so that it may be sent again."""
-    return request["op"] == "facts" or request["op"] in READINGS or (request["op"] == "apply" and request["dry_run"])
+    operation = request["op"]
+    if operation in (*STREAMED, *STAGED) or request.get("fetch"):
+        return False
+    return operation == "facts" or operation in MODULE_OF or (operation == "apply" and request["dry_run"])
 
 
 def ends_of(route: Route, connection: paramiko.SSHClient | None) -> Ends:

@@ -13,7 +13,8 @@ import inspect
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from slurmfab.base.errors import LabError
@@ -168,15 +169,35 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     settings = sources.carried_settings(call(["apt-config", "dump"]))
     own = (MASKED_ON_UBUNTU, NO_SOCKET) if suite in UBUNTU_SUITES else ()
     recipe = repr((INSTALLED, FETCH, MASKED, FILES, OUTDATED, origin, settings, *own))
-    tree = CACHE / f"{suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
-    if tree.is_dir():
-        return tree
-    with state.locked(CACHE, patience=900):
-        if not tree.is_dir():
-            progress(f"building the {suite} base tree, once; this takes a minute or two")
-            remove_half_built_here()
-            _build(suite, tree, origin, settings)
-    return tree
+
+    def build(tree: Path) -> None:
+        progress(f"building the {suite} base tree, once; this takes a minute or two")
+        _build(suite, tree, origin, settings)
+
+    return cached(suite, recipe, build)
+
+
+def cached(name: str, recipe: str, build: Callable[[Path], None]) -> Path:
+    """Path of a directory of the cache; if there is none by this recipe, `build` makes it, in one process at a time."""
+    place = CACHE / f"{name}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
+    if not place.is_dir():
+        with state.locked(CACHE, patience=900):
+            if not place.is_dir():
+                remove_half_built_here()
+                build(place)
+    return place
+
+
+@contextmanager
+def workplace(name: str) -> Iterator[Path]:
+    """A directory for an overlay that is removed in the end."""
+    place = CACHE / f".building-{name}-{os.getpid()}"
+    try:
+        for folder in ("upper", "work", "root"):
+            (place / folder).mkdir(parents=True)
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[Path, ...]:
@@ -191,14 +212,14 @@ def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[
     recipe = (ADD_SOURCE, LOCAL_SOURCE, inspect.getsource(smd_standin), sorted(deb.name for deb in debs.glob("*.deb")))
 
     def add(place: Path) -> None:
+        progress(f"packing the stand-in for SchedMD's packages for the base tree {tree.name}, once")
         repository = place / "repository"
         smd_standin.pack(debs, repository)
         smd_standin.write_index(repository)
         (place / "lab.sources").write_text(LOCAL_SOURCE)
         call([*CONTAINED, "sh", "-c", ADD_SOURCE, "sh", str(tree), str(place)])
 
-    message = f"packing the stand-in for SchedMD's packages for the base tree {tree.name}, once"
-    return (_layer(tree, repr(recipe), add, lambda: progress(message)), tree)
+    return (_layer(tree, repr(recipe), add), tree)
 
 
 def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: Callable[[str], None]) -> Path:
@@ -211,30 +232,21 @@ def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: 
     script = INSTALL if len(trees) == 1 else INSTALL.replace("--no-download ", "")
 
     def install(place: Path) -> None:
+        progress(f"installing {' '.join(packages)} on the base tree {trees[0].name}, once")
         call([*CONTAINED, "sh", "-c", script, "sh", lower, str(place), *packages])
 
-    message = f"installing {' '.join(packages)} on the base tree {trees[0].name}, once"
-    return _layer(trees[0], repr((packages, script)), install, lambda: progress(message))
+    return _layer(trees[0], repr((packages, script)), install)
 
 
-def _layer(tree: Path, recipe: str, build: Callable[[Path], None], progress: Callable[[], None]) -> Path:
-    """Path of an overlay directory on a tree; if there is none, it is what `build` puts into the `upper` of a place."""
-    layer = CACHE / f"{tree.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
-    if layer.is_dir():
-        return layer
-    with state.locked(CACHE, patience=900):
-        if not layer.is_dir():
-            progress()
-            remove_half_built_here()
-            place = CACHE / f".building-{layer.name}-{os.getpid()}"
-            for name in ("upper", "work", "root"):
-                (place / name).mkdir(parents=True)
-            try:
-                build(place)
-                (place / "upper").rename(layer)
-            finally:
-                shutil.rmtree(place, ignore_errors=True)
-    return layer
+def _layer(tree: Path, recipe: str, fill: Callable[[Path], None]) -> Path:
+    """Path of an overlay directory on a tree; if there is none, it is what `fill` puts into the `upper` of a place."""
+
+    def build(layer: Path) -> None:
+        with workplace(layer.name) as place:
+            fill(place)
+            (place / "upper").rename(layer)
+
+    return cached(tree.name, recipe, build)
 
 
 def remove_cache() -> None:

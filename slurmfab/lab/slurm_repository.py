@@ -18,19 +18,16 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from pathlib import Path
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import base, smd_standin, sources, state
+from slurmfab.lab import base, smd_standin, sources
 from slurmfab.lab.command import CONTAINED, call
-from slurmfab.lab.layout import CACHE
 
 PLACE = "/srv/newer-slurm"  # where hosts see the repository
 
@@ -82,34 +79,18 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     newest = sources.render(sources.machine_sources(NEWEST))
     if not newest:
         raise LabError(f"This machine uses no Debian mirror, so the packages of {NEWEST} cannot be had.")
-    recipe = repr((FETCH, newest, inspect.getsource(smd_standin)))
-    repository = CACHE / f"newer-slurm-{tree.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
-    if repository.is_dir():
-        return repository
-    with state.locked(CACHE, patience=900):
-        if not repository.is_dir():
-            progress(f"downloading a newer Slurm for {suite}, once")
-            base.remove_half_built_here()
-            with _workplace(repository.name) as place:
-                (place / "newest.sources").write_text(newest)
-                call([*CONTAINED, "sh", "-c", FETCH, "sh", str(tree), str(place)])
-                debs = _unknown_to_hosts(place / "upper", tree)
-                smd = smd_standin.pack(place / "upper/var/cache/apt/archives", place / "smd")
-                make((*debs, *smd), place / "made")
-                (place / "made").rename(repository)
-    return repository
 
+    def build(repository: Path) -> None:
+        progress(f"downloading a newer Slurm for {suite}, once")
+        with base.workplace(repository.name) as place:
+            (place / "newest.sources").write_text(newest)
+            call([*CONTAINED, "sh", "-c", FETCH, "sh", str(tree), str(place)])
+            debs = _unknown_to_hosts(place / "upper", tree)
+            smd = smd_standin.pack(place / "upper/var/cache/apt/archives", place / "smd")
+            make((*debs, *smd), place / "made")
+            (place / "made").rename(repository)
 
-@contextmanager
-def _workplace(name: str) -> Iterator[Path]:
-    """A directory for an overlay that is removed in the end."""
-    place = CACHE / f".building-{name}-{os.getpid()}"
-    try:
-        for folder in ("upper", "work", "root"):
-            (place / folder).mkdir(parents=True)
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    return base.cached(f"newer-slurm-{tree.name}", repr((FETCH, newest, inspect.getsource(smd_standin))), build)
 
 
 def _unknown_to_hosts(upper: Path, tree: Path) -> tuple[Path, ...]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from slurmfab.base.errors import LabError
 from slurmfab.lab.command import call
 from slurmfab.lab.spec import UBUNTU_SUITES
+from slurmfab.on_hosts.agent.packages import apt_sources
 
 DEBIAN = frozenset(
     "bullseye bookworm trixie forky duke sid stable oldstable oldoldstable testing unstable".split()  # noqa: SIM905
@@ -38,9 +39,6 @@ CARRIED = re.compile(
 )
 """Lines of `apt-config dump` with settings that hosts need too, above all proxies."""
 
-ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s*(?P<components>[^#]*)")
-"""A `deb` entry in one-line style."""
-
 
 @dataclass(frozen=True)
 class Source:
@@ -54,36 +52,9 @@ class Source:
 
 def parse_sources(text: str) -> tuple[Source, ...]:
     """Parse the enabled `deb` entries of one source list, in one-line or deb822 style."""
-    if re.search(r"^types:", text, re.MULTILINE | re.IGNORECASE):
-        return tuple(source for stanza in re.split(r"\n\s*\n", text) for source in _parse_stanza(stanza))
-    return tuple(source for line in text.splitlines() for source in _parse_line(line))
-
-
-def _parse_stanza(stanza: str) -> Iterable[Source]:
-    """Parse one deb822 stanza; yields nothing if it is disabled or only for source packages."""
-    fields: dict[str, str] = {}
-    key = ""
-    for line in stanza.splitlines():
-        if line.startswith("#"):
-            continue
-        if line[:1].isspace():
-            fields[key] = f"{fields.get(key, '')}\n{line}"
-        elif ":" in line:
-            key, _, value = line.partition(":")
-            key = key.strip().lower()
-            fields[key] = value.strip()
-    if "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() not in ("no", "false"):
-        uris, suites, components = (tuple(fields.get(name, "").split()) for name in ("uris", "suites", "components"))
-        yield Source(uris, suites, components, fields.get("signed-by", ""))
-
-
-def _parse_line(line: str) -> Iterable[Source]:
-    """Parse one line in one-line style; yields nothing for comments and source packages."""
-    found = ONE_LINE.match(line.strip())
-    if found:
-        options = dict(pair.split("=", 1) for pair in (found["options"] or "").split() if "=" in pair)
-        components = tuple(found["components"].split())
-        yield Source((found["uri"],), (found["suite"],), components, options.get("signed-by", ""))
+    is_deb822 = re.search(r"^types:", text, re.MULTILINE | re.IGNORECASE)
+    entries = apt_sources.of_stanzas(text) if is_deb822 else apt_sources.of_lines(text)
+    return tuple(Source(one.uris, one.suites, one.components, one.signed_by) for one in entries)
 
 
 def for_suite(sources: Iterable[Source], suite: str, read: Callable[[str], str]) -> tuple[Source, ...]:

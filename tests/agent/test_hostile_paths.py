@@ -28,10 +28,9 @@ from slurmfab.on_hosts.agent.core.resource import (
     apply,
 )
 from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_folder
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.block import Block
 from slurmfab.on_hosts.agent.files.directory import Directory
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.files.left_file import LeftFile
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.root_log import RootLog

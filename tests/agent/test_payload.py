@@ -18,7 +18,7 @@ import slurmfab.on_hosts.agent
 import slurmfab.on_hosts.programs
 from slurmfab.hosts.payload import BOOT, FLAGS, imported, needed_modules, payload, source_of
 from slurmfab.on_hosts.agent.kinds import KINDS
-from slurmfab.on_hosts.agent.main import OPERATIONS, READINGS
+from slurmfab.on_hosts.agent.main import MODULE_OF, OPERATIONS
 
 AGENT = Path(slurmfab.on_hosts.agent.__file__).parent
 MODULES = {
@@ -124,7 +124,7 @@ def test_a_request_is_sent_with_the_modules_that_it_needs_and_few_others(
 def test_an_operation_needs_the_modules_that_its_own_code_imports(operation: str) -> None:
     found = needed_modules({"op": operation})
     assert imported(inspect.getsource(OPERATIONS[operation])) <= found
-    assert READINGS.get(operation, "main") in found
+    assert MODULE_OF.get(operation, "main") in found
 
 
 def test_every_kind_can_be_built_on_a_host_with_its_modules_alone() -> None:

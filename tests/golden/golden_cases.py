@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from slurmfab.base.paths import MAIL_PROGRAM
 from slurmfab.cluster.facts import Cgroup, Gpu, Hardware
-from slurmfab.cluster.inventory.private_tmp import PrivateTmp
+from slurmfab.cluster.inventory.scratch import PrivateTmp
 from slurmfab.cluster.slurm.node import Node
 from slurmfab.cluster.slurm.render import NodePrograms, PowerSaving, SlurmConf
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,15 @@ GROUPS: dict[str, tuple[int, tuple[str, ...]]] = {
     "sudo": (6100, ("ann",)),
     "printers": (27, ("ann",)),
 }
+ASKPASS = "/run/askpass"
+ENTER = (
+    f"printf '#!/bin/sh\\necho \"%s\"\\n' '{{password}}' >{ASKPASS}; chmod 700 {ASKPASS}; "
+    f"SSH_ASKPASS={ASKPASS} SSH_ASKPASS_REQUIRE=force setsid -w ssh -F none -o StrictHostKeyChecking=no "
+    "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o PubkeyAuthentication=no -o NumberOfPasswordPrompts=1 "
+    '{user}@{address} {command} 2>&1; echo "exit $?"'
+)
+"""Logs in with a password, as a person does, and runs a command."""
+
 START = (
     "rm -rf /var/lib/ldap-test && mkdir /var/lib/ldap-test && "
     "slapadd -f /etc/ldap/slapd.conf -l /etc/ldap/test.ldif >/dev/null && "
@@ -141,6 +151,13 @@ def serve(lab: DeployedLab, host: str) -> DirectoryServer:
     for one in lab.lab.hosts:
         lab.on(one.name, f"echo '{lab.lab.host(host).address} {NAME}' >>/etc/hosts")
     return DirectoryServer(lab, host)
+
+
+def enter(lab: DeployedLab, user: str, here: str, host: str, command: str) -> str:
+    """What is printed where a user logs in from one host to another with her password, and runs a command there."""
+    address = lab.lab.host(host).address
+    words = {"password": f"{user} may enter", "user": user, "address": address, "command": shlex.quote(command)}
+    return lab.on(here, ENTER.format(**words))
 
 
 def entries() -> list[str]:

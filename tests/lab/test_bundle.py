@@ -91,9 +91,10 @@ def test_a_bundle_when_it_is_made_then_it_is_whole_and_nothing_has_changed_where
     assert (snapshots(dark.hosts, "ctl"), dark.hosts.on("ctl", OF_APT)) == before
     assert f"\nbundle: {dark.bundle.name}\n" in done.stdout
     made = archive.verified(dark.bundle)
-    assert made.suite == dark.suite
-    assert made.slurm == dark.hosts.on("ctl", "dpkg-query -W -f '${Version}' slurm-client")
-    assert {"munge", "slurmctld", "slurmd", "slurm-client", "podman", "crun", "skopeo", "umoci"} <= made.names
+    assert made.manifest.suite == dark.suite
+    assert made.manifest.slurm == dark.hosts.on("ctl", "dpkg-query -W -f '${Version}' slurm-client")
+    names = {*made.manifest.names}
+    assert {"munge", "slurmctld", "slurmd", "slurm-client", "podman", "crun", "skopeo", "umoci"} <= names
     listed = dark.person.slurmfab("bundle", "--list")
     assert (listed.returncode, "not used" in listed.stdout) == (0, True)
     assert [path.name for path in dark.file.parent.iterdir() if ".new" in path.name] == []
@@ -129,7 +130,8 @@ def test_a_bundle_that_somebody_has_exchanged_for_another_then_it_is_refused_and
 ) -> None:
     good, bad = dark.bundle.read_bytes(), poisoned(dark.bundle, tmp_path)
     made, other = archive.verified(dark.bundle), archive.verified(bad)
-    assert (other.suite, other.slurm, other.made, other.by) == (made.suite, made.slurm, made.made, made.by)
+    said = [(one.manifest.suite, one.manifest.slurm, one.made, one.manifest.by) for one in (made, other)]
+    assert said[0] == said[1]
     dark.names_bundle(dark.bundle.name)
     before = snapshots(dark.hosts, "ctl", "n1")
     dark.bundle.write_bytes(bad.read_bytes())
@@ -263,4 +265,4 @@ def test_a_bundle_when_its_making_is_cut_off_then_the_old_one_stays_and_nothing_
     process.communicate()
     dark.hosts.until("ctl", "ls -d /var/cache/slurmfab 2>/dev/null | wc -l", "0")
     assert dark.bundle.stat().st_mtime_ns == before
-    assert archive.verified(dark.bundle).suite == dark.suite
+    assert archive.verified(dark.bundle).manifest.suite == dark.suite

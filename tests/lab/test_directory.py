@@ -6,7 +6,6 @@ One lab goes through all of it, in this order. slapd is on n3, which is no host 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,15 +21,6 @@ pytestmark = pytest.mark.lab
 
 HOSTS = ("ctl", "n1", "n2")
 BEFORE = "database: ctl\nlogin: [ctl]\naccounts: [{name: staff}, {name: physics, from_groups: phys}]\n"
-ASKPASS = "/run/askpass"
-ENTER = (
-    f"printf '#!/bin/sh\\necho \"%s\"\\n' '{{password}}' >{ASKPASS}; chmod 700 {ASKPASS}; "
-    f"SSH_ASKPASS={ASKPASS} SSH_ASKPASS_REQUIRE=force setsid -w ssh -F none -o StrictHostKeyChecking=no "
-    "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o PubkeyAuthentication=no -o NumberOfPasswordPrompts=1 "
-    '{user}@{address} {command} 2>&1; echo "exit $?"'
-)
-"""Logs in with a password, as a person does, and runs a command."""
-
 LEFT = (
     "ls -d /etc/sssd/sssd.conf /etc/sssd/slurmfab* /usr/share/pam-configs/slurmfab* /var/lib/sss/db/*_directory.ldb "
     "/var/lib/slurmfab/owned/directory* /etc/systemd/system/sssd.service.d /var/lib/slurmfab/earlier-logins* "
@@ -65,9 +55,7 @@ class Site:
 
     def enter(self, user: str, command: str, host: str = "ctl") -> str:
         """Log in from n2 with the user's password, and run a command there."""
-        address = self.lab.lab.host(host).address
-        script = ENTER.format(password=f"{user} may enter", user=user, address=address, command=shlex.quote(command))
-        return self.lab.on("n2", script)
+        return directory_server.enter(self.lab, user, "n2", host, command)
 
     def checks(self, *words: str) -> dict[str, dict[str, Any]]:
         """The checks by name and host."""

@@ -216,6 +216,39 @@ def test_a_node_that_is_off_when_resumed_is_told_and_cured_once_it_is_back(clust
     assert is_running(cluster, job)
 
 
+@pytest.mark.parametrize("lock", ["there", "lost"])
+def test_a_node_with_gpus_that_is_off_at_a_change_keeps_its_gpus_or_nothing_is_touched(
+    cluster: DeployedLab, job: str, lock: str
+) -> None:
+    at = cluster.inventory_path
+    text, kept = at.read_text(), at.with_name(f"{at.stem}.lock.json")
+    known = kept.read_text()
+    before = cluster.on("ctl", "sha256sum /etc/slurm/*.conf")
+    line = cluster.on("ctl", "grep -h '^NodeName=.*Gres=' /etc/slurm/slurm.conf")
+    lab.kill_host(cluster.lab, "n1")
+    try:
+        at.write_text(f"{text}slurm_conf: {{KillWait: {31 if lock == 'there' else 32}}}\n")
+        if lock == "lost":
+            kept.unlink()
+        done = cluster.slurmfab("deploy")
+        words = done.stdout + done.stderr
+        assert "n1" in words
+        if lock == "there":
+            assert done.returncode == 3, words
+            assert cluster.on("ctl", "grep -h '^NodeName=.*Gres=' /etc/slurm/slurm.conf") == line
+        else:
+            assert done.returncode == 1, words
+            assert cluster.on("ctl", "sha256sum /etc/slurm/*.conf") == before
+    finally:
+        lab.start_host(cluster.lab, "n1")
+        kept.write_text(known)
+        at.write_text(text)
+    cluster.deploy()
+    cluster.until("ctl", "sinfo -h -p main -N -n n1 -o %t", "idle")
+    cluster.on("ctl", f"{AS_SLURM} srun -w n1 --gres=gpu:2 --mem=50 true")
+    assert is_running(cluster, job)
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -262,10 +262,15 @@ def test_a_deployment_leaves_a_node_as_its_health_check_has_it(ward: Ward) -> No
     ward.until(STATE, "MIXED")
 
 
-def test_through_all_of_it_the_job_has_run_and_without_the_key_nothing_is_looked_at(ward: Ward) -> None:
+def test_through_all_of_it_the_job_has_run_and_when_the_key_goes_its_drain_goes_and_nothing_is_looked_at(
+    ward: Ward,
+) -> None:
     assert ward.on("ctl", f"squeue -h -j {ward.job} -o %T") == "RUNNING"
+    ward.on("n1", "umount /scratch")
+    ward.until(STATE, "MIXED+DRAIN")
     ward.write("")
     ward.lab.deploy()
+    assert ward.on("ctl", STATE) == "MIXED", "nothing is left that would resume it"
     assert ward.lab.deploy()["steps"] == []
     assert ward.on("n1", f"ls -d /usr/local/lib/slurmfab/* {SETTINGS} 2>/dev/null || true") == ""
     assert ward.on("ctl", "scontrol show config | awk '$1 == \"HealthCheckInterval\" {print $3}'") == "0"

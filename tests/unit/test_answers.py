@@ -11,7 +11,7 @@ from slurmfab.base.errors import AgentFailed
 from slurmfab.core.engine.report import outcome_from
 from slurmfab.hosts.answer_bounds import PARTS, VALUES
 from slurmfab.hosts.session import answer_value
-from slurmfab.on_hosts.agent.main import OPERATIONS, READINGS
+from slurmfab.on_hosts.agent.main import MODULE_OF, OPERATIONS
 
 RUN = "20261121T104500.123456Z-deploy"
 FILE = {"path": "/etc/hosts", "run": RUN, "existed": True, "secret": False, "same": True, "content": None}
@@ -44,7 +44,7 @@ def test_every_operation_of_the_agent_has_a_model_for_what_it_answers() -> None:
     for operation in OPERATIONS.keys() - without_answer:
         for name in VALUES.get(operation, {operation.replace("-", "_")}) - elsewhere:
             assert values(name) is not None, name
-    assert READINGS.keys() <= OPERATIONS.keys()
+    assert MODULE_OF.keys() <= OPERATIONS.keys()
     assert {"piece", "file"} == PARTS
 
 

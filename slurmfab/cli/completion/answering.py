@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
-from slurmfab.cli.completion.candidates import FILES, WORDS, Candidates, candidates
-from slurmfab.cli.completion.command_line import split, wanted
+from slurmfab.cli.completion.command_line import FILES, WORDS, Candidates, candidates, split, wanted
 from slurmfab.cli.completion.takes import read_table
 
 MOST_BYTES = 64 << 10

@@ -169,8 +169,13 @@ def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> 
     except SlurmfabError as error:
         end(error.exit_code, fit(str(error), sys.stderr))
     except KeyboardInterrupt:
-        show_what_is_typed()
-        say_interrupted()
+        from slurmfab.hosts.hidden_input import hidden_input
+
+        hidden_input.show()  # the terminal's echo, which is off while a password is asked for and judged
+        print(  # noqa: T201
+            "\nInterrupted. Hosts finish the step that they are at. Run the same command again to go on.",
+            file=sys.stderr,
+        )
         os._exit(INTERRUPTED)  # threads may still wait for hosts; their agents go when the connections close
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -206,20 +211,6 @@ class LoadedWhenUsed:
         if spec and spec.loader:
             spec.loader = importlib.util.LazyLoader(spec.loader)
         return spec
-
-
-def show_what_is_typed() -> None:
-    """Switch the terminal's echo on again, which is off while a password is asked for and judged."""
-    from slurmfab.hosts.hidden_input import hidden_input
-
-    hidden_input.show()
-
-
-def say_interrupted() -> None:
-    """Tell what an interruption means."""
-    print(  # noqa: T201
-        "\nInterrupted. Hosts finish the step that they are at. Run the same command again to go on.", file=sys.stderr
-    )
 
 
 def number(text: str, flag: str) -> int | None:

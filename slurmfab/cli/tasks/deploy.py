@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import ModuleType
 
 from slurmfab.base.exit_codes import DONE
@@ -56,8 +55,8 @@ def deploy(
     from slurmfab.core.engine import commands
     from slurmfab.core.impact.approvals import Approvals, DeployOptions
 
-    contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
-    contact = replace(contact, controller_computes=controller_computes)
+    where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
+    contact = ConnectionOptions(*where, controller_computes)
     approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
     options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake)
     carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
@@ -123,8 +122,8 @@ def plan(
     from slurmfab.core.engine import commands
     from slurmfab.core.impact.approvals import Approvals, DeployOptions
 
-    contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
-    contact = replace(contact, controller_computes=controller_computes)
+    where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
+    contact = ConnectionOptions(*where, controller_computes)
     options = DeployOptions(hosts, approvals=Approvals(move_ids=move_ids, prune=prune))
     carry_out = first_contact().preview if commands.is_first_contact(common.cluster, options) else commands.plan
     return carry_out(common.cluster, options, save, contact, common.output)

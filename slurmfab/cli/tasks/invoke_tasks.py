@@ -27,7 +27,8 @@ class InvokeTask(Task):  # type: ignore[type-arg]
     def __init__(self, command: Command) -> None:
         def run(context: Context, **given: Any) -> None:
             refuse_core_hosts(context)
-            refuse_core_dry(context)
+            if context.config.run.dry:  # Invoke's own option, which would keep no task from changing hosts
+                end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
             command(**given)
 
         run.__name__, run.__module__ = command.name.replace("-", "_"), command.function.__module__
@@ -50,12 +51,6 @@ def refuse_core_hosts(context: Context) -> None:
     """Refuse Fabric's own `--hosts`, which would call the task once for each host. Raises Exit if it was used."""
     if type(context).__name__ == "Connection":
         end(WRONG_INPUT, f"Give the hosts after the task's name: {FAB} deploy --hosts 'n1,n[2-5]'.")
-
-
-def refuse_core_dry(context: Context) -> None:
-    """Refuse Invoke's own `--dry`, which looks like a dry run and would keep no task from changing hosts."""
-    if context.config.run.dry:
-        end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
 
 
 def argument(one: Parameter, is_word: bool) -> Argument:

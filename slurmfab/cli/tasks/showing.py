@@ -157,7 +157,7 @@ def portal_files(common: Common) -> int:
         fab portal-files > titanic.yml
     """
     from slurmfab.cluster.inventory import loading
-    from slurmfab.core.user_guide import portal
+    from slurmfab.core.user_guide import writing
 
-    print(portal.cluster_file(loading.load_named(common.cluster).cluster), end="")  # noqa: T201 - the answer
+    print(writing.cluster_file(loading.load_named(common.cluster).cluster), end="")  # noqa: T201 - the answer
     return 0

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.cluster.inventory.job_environment import Variables
+from slurmfab.cluster.inventory.scratch import Variables
 from slurmfab.cluster.inventory.shipped_jobs import SHIPPED, ShippedJob
 from slurmfab.cluster.inventory.values import HostNames, Model, written_as
 
@@ -24,6 +24,8 @@ _DIGITS = re.compile(r"[0-9]{1,9}")
 _UNIT = re.compile(r"[A-Za-z0-9%µ²³/·*^. -]{1,16}")
 _LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
 _A_WEEK = 7 * 24 * 60
+
+Better = Literal["higher", "lower"]
 
 
 @written_as(_NAME)
@@ -107,7 +109,6 @@ def _check_figures(figures: dict[str, Figure]) -> dict[str, Figure]:
 
 Name = Annotated[str, AfterValidator(_check_name)]
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
-Better = Literal["higher", "lower"]
 Tolerance = Annotated[float, BeforeValidator(_percent, json_schema_input_type=str)]
 
 

@@ -28,7 +28,6 @@ from slurmfab.cluster.inventory.files_on_hosts import Files
 from slurmfab.cluster.inventory.firewall import FirewallOrNot
 from slurmfab.cluster.inventory.gpu_checks import GpuChecks, IdleGpus
 from slurmfab.cluster.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
-from slurmfab.cluster.inventory.job_environment import JobEnvironment
 from slurmfab.cluster.inventory.jupyter import JupyterOrNot
 from slurmfab.cluster.inventory.logins import (
     BESIDE_SLURMCTLD,
@@ -47,10 +46,9 @@ from slurmfab.cluster.inventory.modules import ModulesOrNot, MpiOrNot
 from slurmfab.cluster.inventory.monitoring import MonitoringOrNot
 from slurmfab.cluster.inventory.mounts import Mounts
 from slurmfab.cluster.inventory.power import Power
-from slurmfab.cluster.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.cluster.inventory.quota import Quota
 from slurmfab.cluster.inventory.registry import RegistryOrNot
-from slurmfab.cluster.inventory.scratch import Scratch
+from slurmfab.cluster.inventory.scratch import JobEnvironment, PrivateTmpOrNot, Scratch
 from slurmfab.cluster.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.cluster.inventory.slurm_files import SlurmFiles
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages, SlurmsPackages
@@ -78,6 +76,12 @@ from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
+_CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
+_PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
+_Entries = TypeVar("_Entries", bound=tuple[Any, ...] | str)
+_HOSTS_IN_FILE = str | list[str]
+
 
 @written_as(_NAME)
 def _check_name(name: str) -> str:
@@ -100,11 +104,6 @@ class Switch(Model):
     speed: Annotated[
         str, Field(pattern=r"^[0-9]{0,9}\z", validation_alias="LinkSpeed", description="Its speed, for people.")
     ] = ""
-
-
-_CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
-_PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
 
 
 def _nodes_of_partition(value: Any) -> tuple[str, ...] | Literal["ALL"]:
@@ -171,16 +170,12 @@ def _canonical_addresses(addresses: dict[str, str]) -> dict[str, str]:
     return {host: canonical(address) for host, address in addresses.items()}
 
 
-_Entries = TypeVar("_Entries", bound=tuple[Any, ...] | str)
-
-
 def _check_not_empty(entries: _Entries) -> _Entries:
     if not entries:
         raise ValueError("it is empty; it needs at least one entry")
     return entries
 
 
-_HOSTS_IN_FILE = str | list[str]
 _NOT_EMPTY = AfterValidator(_check_not_empty)
 SomeHosts = Annotated[HostNames, _NOT_EMPTY]
 HostsOrAll = Annotated[

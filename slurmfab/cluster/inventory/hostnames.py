@@ -31,7 +31,10 @@ def other_machines(cluster: Cluster) -> Iterator[str]:
 
 
 def taken(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[str, str]:
-    """Hosts whose hostname belongs to another machine, with reasons; one in the lock stays with its host."""
+    """The hosts whose own name belongs to another machine, each with the reason for which it is left out.
+
+    A hostname that is in the lock already stays with its host, whatever others say.
+    """
     machines = {name.lower().partition(".")[0] for name in other_machines(cluster)}
     pinned = {host: one.hostname.lower() for host, one in lock.hosts.items() if one.hostname}
     owners = {host.lower(): host for host in cluster.hosts} | {hostname: host for host, hostname in pinned.items()}

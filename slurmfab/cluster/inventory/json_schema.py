@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
@@ -26,11 +26,11 @@ from slurmfab.cluster.inventory.slurm_settings import (
 )
 from slurmfab.cluster.inventory.values import PATTERNS
 from slurmfab.cluster.inventory.yaml_nodes import TAG, compose
-from slurmfab.cluster.slurm import key_texts, keys, limits
+from slurmfab.cluster.slurm import keys, limits
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
-from slurmfab.cluster.slurm.key_texts import KeyText
 from slurmfab.cluster.slurm.keys import Key
 from slurmfab.cluster.slurm.limits import Limit
+from slurmfab.cluster.slurm.tables import read_table
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
 _MOST = 3  # the most examples of a key
@@ -39,6 +39,20 @@ _NUMBER = re.compile(r"(0|[1-9]\d{0,14})(\.\d{1,9})?")
 
 DOCUMENTS = tuple(path.read_text() for path in sorted((Path(__file__).parent / "examples").glob("*.yaml")))
 """Cluster files; the first example of a key is the one that the reference shows."""
+
+Schema = dict[str, Any]
+TRUTHS = "^([Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$"  # words that are read as true and false besides these two
+NULL: Schema = {"type": "null"}
+_ABOUT = ("description", "markdownDescription", "default", "examples")
+
+_UNSHOWN = ("title", "ge", "le", "default", "required", "properties")
+"""`ge` and `le` are pydantic's, of a number that is a text in the file."""
+
+DIALECT = "http://json-schema.org/draft-07/schema#"
+_REFERENCE = "#/definitions/{model}"
+_ANY_KEY = "^[A-Z][A-Za-z0-9_]*$"
+_GROUP_NAME = re.compile(r"\(\?P<\w+>")
+_OF_PARTITIONS = ("PartitionName", "Nodes")
 
 
 def add_example(top: dict[str, Any], definitions: Mapping[str, Any]) -> None:
@@ -104,16 +118,6 @@ def text_of(key: str) -> str:
             if lines[start].startswith(f"{key}:"):
                 return "\n".join(lines[start:end])
     return ""
-
-
-Schema = dict[str, Any]
-
-TRUTHS = "^([Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$"  # words that are read as true and false besides these two
-
-NULL: Schema = {"type": "null"}
-_ABOUT = ("description", "markdownDescription", "default", "examples")
-_UNSHOWN = ("title", "ge", "le", "default", "required", "properties")
-"""`ge` and `le` are pydantic's, of a number that is a text in the file."""
 
 
 def for_editors(node: Schema) -> Schema:
@@ -211,13 +215,6 @@ def _types(types: Any) -> list[str]:
     return [kind for kind in found if kind != "integer" or "number" not in found]
 
 
-DIALECT = "http://json-schema.org/draft-07/schema#"
-_REFERENCE = "#/definitions/{model}"
-_ANY_KEY = "^[A-Z][A-Za-z0-9_]*$"
-_GROUP_NAME = re.compile(r"\(\?P<\w+>")
-_OF_PARTITIONS = ("PartitionName", "Nodes")
-
-
 class _WithPatterns(GenerateJsonSchema):
     """Adds the regular expressions of validators, which pydantic does not know."""
 
@@ -253,9 +250,13 @@ def _with_pattern(made: Schema, function: Any) -> Schema:
 
 def _add_slurms_keys(top: Schema, definitions: Mapping[str, Schema], version: SlurmVersion | None) -> None:
     """Put Slurm's keys where the file has them: beside slurmfab's own, and in sections named as the files."""
-    node = {**_of_file(keys.NODE, key_texts.NODE, NODE_KEYS_OF_SLURMFAB, version), **_of_gres_conf()}
+    texts = {key: NODE[key] for key in KEYS_OF_GRES_CONF}
+    node = {
+        **_of_file(keys.NODE, NODE, NODE_KEYS_OF_SLURMFAB, version),
+        **{key: _described(f"{text.meaning} gres.conf(5).", text.example) for key, text in texts.items()},
+    }
     _add(definitions["NodeGroup"], node, version)
-    _add(definitions["Partition"], _of_file(keys.PARTITION, key_texts.PARTITION, _OF_PARTITIONS, version), version)
+    _add(definitions["Partition"], _of_file(keys.PARTITION, PARTITION, _OF_PARTITIONS, version), version)
     tables = {"Qos": limits.QOS, "Account": limits.ASSOCIATION, "User": (*limits.ASSOCIATION, *limits.USER)}
     for name, table in tables.items():
         _add(definitions[name], _of_limits(table, version), version)
@@ -322,18 +323,12 @@ def versions_of(key: Key) -> Iterator[str]:
         yield f"Before Slurm {SlurmVersion(*min(key.until, key.ignored_from))}."
 
 
-def _of_gres_conf() -> dict[str, Schema]:
-    """The keys of gres.conf that a group of nodes may have."""
-    texts = {key: key_texts.NODE[key] for key in KEYS_OF_GRES_CONF}
-    return {key: _described(f"{text.meaning} gres.conf(5).", text.example) for key, text in texts.items()}
-
-
 def _of_limits(table: Iterable[Limit], version: SlurmVersion | None) -> dict[str, Schema]:
     """The limits of sacctmgr that a version knows, with all their names."""
     found = {}
     for limit in table:
         if version is None or limit.since <= (version.major, version.minor):
-            text = key_texts.LIMITS[limit.key.name]
+            text = LIMITS[limit.key.name]
             since = f" From Slurm {SlurmVersion(*limit.since)} on." if limit.since > (22, 5) else ""
             for name in (limit.key.name, *limit.others):
                 same = f" The same as {limit.key.name}." if name != limit.key.name else ""
@@ -352,3 +347,22 @@ def _in_any_case(names: Iterable[str]) -> str:
         for name in names
     )
     return f"^({'|'.join(spelled)})$"
+
+
+class KeyText(NamedTuple):
+    """What a key means, and a value that it may have."""
+
+    meaning: str
+    example: str
+
+
+def _text(value: str) -> KeyText:
+    """The text of a key, from `example | meaning`."""
+    example, _, meaning = value.partition("|")
+    return KeyText(meaning.strip(), example.strip())
+
+
+_TEXTS: Mapping[str, Mapping[str, KeyText]] = {
+    title: {key: _text(value) for key, value in keys.items()} for title, keys in read_table("key_texts.ini").items()
+}
+NODE, PARTITION, LIMITS = _TEXTS["node lines"], _TEXTS["partition lines"], _TEXTS["limits"]

@@ -10,6 +10,7 @@ from slurmfab.cluster.inventory.accounting import DATABASE_PORT
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.jupyter import HUB_PORT, SERVER_PORTS
 from slurmfab.cluster.inventory.monitoring import CLUSTER
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.cluster.inventory.storage import clients, exports_of
 from slurmfab.cluster.slurm import accounting
 
@@ -39,11 +40,6 @@ class Target(NamedTuple):
     port: int
     daemon: str
     address: str = ""  # at which it listens, where the cluster file gives it one of its own
-
-
-def setting(settings: Mapping[str, str | None], key: str) -> str:
-    """The value of a key, whose case does not matter in Slurm; empty if it is not set."""
-    return next((value or "" for name, value in settings.items() if name.lower() == key.lower()), "")
 
 
 def port(cluster: Cluster, key: str, node: str = "") -> int:

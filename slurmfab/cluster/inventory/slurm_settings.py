@@ -55,6 +55,11 @@ SLURMDBD_CONF_KEYS_OF_SLURMFAB: Mapping[str, str] = {
 }
 
 
+def setting(settings: Mapping[str, str | None], key: str) -> str:
+    """The value of a key, whose case does not matter in Slurm; empty if it is not set."""
+    return next((value or "" for name, value in settings.items() if name.lower() == key.lower()), "")
+
+
 def slurm_text(value: Any) -> str:
     """Convert a value to text for Slurm's files, without quotes; the writer of the file adds them if needed.
 

@@ -116,7 +116,10 @@ def is_free(user: str, pair: tuple[int, int], facts: Mapping[str, HostFacts]) ->
 
 
 def most_common(found: Mapping[str, tuple[int, int]], controller: str) -> tuple[int, int] | None:
-    """The numbers that most hosts, or the controller among equals, have: so the fewest hosts change."""
+    """The numbers that most hosts have, so that the fewest hosts change; of equal counts those of the controller.
+
+    There the user owns the state of all jobs, and without slurmctld no jobs can be submitted.
+    """
     counts = Counter(found.values())
     leading = [pair for pair, count in counts.items() if count == max(counts.values())]
     if len(leading) == 1:

@@ -60,7 +60,10 @@ def of_host(cluster: Cluster, known: HostLock, host: str) -> tuple[str, ...]:
 
 
 def decide(cluster: Cluster, before: Mapping[str, HostLock], facts: Mapping[str, HostFacts]) -> dict[str, Trusted]:
-    """What hosts trust of each other, by host, beyond the file's addresses; what silent ones told before stays."""
+    """What hosts trust of each other from now on, by host, beyond the cluster file's addresses.
+
+    `before`: the lock's entries until now. `facts`: of the hosts that answered; what the others told before stays.
+    """
     given = {host: address for host, address in cluster.addresses.items() if is_source(address)}
     if not cluster.ssh.networks and len(given) == len(cluster.hosts):
         return {}

@@ -93,7 +93,11 @@ def compose(text: str, where: str, advice: str = "") -> MappingNode:
 
 
 class _Composer:
-    """Makes nodes from events without recursion, and counts all values, so that no short file expands to a huge one."""
+    """Makes nodes from events without recursion, so that a deep file needs no deep stack.
+
+    An alias becomes the node with the anchor. All values are counted, those of aliases and the hosts of hostlists, too,
+    so that no short file expands to a huge one.
+    """
 
     def __init__(self, where: str) -> None:
         self._where = where

@@ -208,7 +208,10 @@ def _grouped(gpus: Iterable[Gpu], kind: str | None = None) -> list[Device]:
 
 
 def _described(node: Node) -> tuple[Device, ...]:
-    """A node's devices for gres.conf; GPUs with AutoDetect are one `gpu`, and own CPU layouts have no cores."""
+    """A node's devices for gres.conf; GPUs with AutoDetect are one device `gpu` without a count.
+
+    If the user sets the CPU layout, the discovered core numbers do not apply.
+    """
     found = devices(node)
     if finds_itself(node.settings) and any(device.name == "gpu" for device in found):
         return (Device("gpu", "", ""), *(device for device in found if device.name != "gpu"))

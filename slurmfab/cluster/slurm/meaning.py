@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
 from slurmfab.cluster.slurm.tables import read_table
-from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
+from slurmfab.on_hosts.agent.client.amounts import seconds_of
 
 SameHost = Callable[[str, str], bool]  # whether two names or addresses are those of one host
 

@@ -10,7 +10,6 @@ from itertools import chain
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold_in_order, natural
 from slurmfab.cluster.facts import Hardware
-from slurmfab.cluster.slurm.formatting import assignment
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF, counted, discovered, gres_value, typed_shares, written
 from slurmfab.cluster.slurm.node import Node, one_of_each
 
@@ -124,3 +123,23 @@ def _fits(cpus: str, hardware: Hardware) -> bool:
     sockets = hardware.Boards * hardware.SocketsPerBoard
     cores = sockets * hardware.CoresPerSocket
     return str(cpus) in {str(sockets), str(cores), str(cores * hardware.ThreadsPerCore)}
+
+
+def assignment(key: str, value: str) -> str:
+    """Format a key and its value for Slurm's files.
+
+    >>> assignment("Reason", "new board")
+    'Reason="new board"'
+
+    Args:
+        key: as slurm.conf(5) spells it.
+        value: the text after the `=`; quotes are added if it contains white space.
+
+    Raises:
+        InputError: the value contains a line break, which would begin another setting.
+    """
+    text = str(value)
+    if "\n" in text or "\r" in text:
+        raise InputError(f"{key}: its value contains a line break, which Slurm's files do not allow.")
+    is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    return f'{key}="{text}"' if re.search(r"\s", text) and not is_quoted else f"{key}={text}"

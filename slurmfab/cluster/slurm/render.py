@@ -16,48 +16,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Tem
 from jinja2.bccache import Bucket, FileSystemBytecodeCache
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import PROGRAMS, SLURM_SPOOL
 from slurmfab.cluster.facts import Cgroup
-from slurmfab.cluster.slurm.formatting import assignment
 from slurmfab.cluster.slurm.gres import gres_lines, gres_names, tracked_gres
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT, explains_refusals, lua_text
 from slurmfab.cluster.slurm.node import Node, one_of_each
-from slurmfab.cluster.slurm.node_lines import node_lines, node_settings
+from slurmfab.cluster.slurm.node_lines import assignment, node_lines, node_settings
 from slurmfab.cluster.slurm.platform import DEBIAN, Platform
 from slurmfab.cluster.slurm.preemption import partition_settings, preemption
 from slurmfab.cluster.slurm.versions import SlurmVersion, tells_figures
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
-
-@dataclass(frozen=True)
-class NodePrograms:
-    """The programs that a cluster uses."""
-
-    has_prolog: bool = False  # whether nodes run the cluster file's scripts before each job
-    has_epilog: bool = False  # whether nodes run the cluster file's scripts after each job
-    health_interval: int = 0  # seconds between two health checks; 0 for none
-    directory: str = PROGRAMS
-    has_task_prolog: bool = False
-
-
 NEVER_BY_ITSELF = 365 * 86400
 """SuspendTime in seconds. slurmctld switches nodes only with a SuspendTime; by itself it shall switch off none: up to
 22.05 it would take drained nodes, too, and it counts nodes that stay on (`SuspendExcNodes=n[1-8]:2`) only for lists
 without a comma. The program of slurmfab's timer decides instead, the same with every version."""
-
-
-@dataclass(frozen=True)
-class PowerSaving:
-    """The values of slurm.conf's lines about power saving."""
-
-    suspend: str
-    resume: str
-    always_on: str  # hostlist of the nodes that are never switched off; empty for none
-    suspend_timeout: int  # seconds until a node is off
-    resume_timeout: int  # seconds until a node that was switched on answers
-    rate: int  # most nodes that are switched off, and on, within a minute
-    never: int = NEVER_BY_ITSELF
-
 
 _TEMPLATES = Path(__file__).parents[2] / "templates"
 
@@ -106,6 +80,30 @@ KEYS_AS_THEY_ARE = (
 """Fields of `SlurmConf` that have the values of these keys of the cluster file."""
 
 _ALWAYS = ("slurm.conf", "cgroup.conf")  # the files that every cluster has
+
+
+@dataclass(frozen=True)
+class NodePrograms:
+    """The programs that a cluster uses."""
+
+    has_prolog: bool = False  # whether nodes run the cluster file's scripts before each job
+    has_epilog: bool = False  # whether nodes run the cluster file's scripts after each job
+    health_interval: int = 0  # seconds between two health checks; 0 for none
+    directory: str = PROGRAMS
+    has_task_prolog: bool = False
+
+
+@dataclass(frozen=True)
+class PowerSaving:
+    """The values of slurm.conf's lines about power saving."""
+
+    suspend: str
+    resume: str
+    always_on: str  # hostlist of the nodes that are never switched off; empty for none
+    suspend_timeout: int  # seconds until a node is off
+    resume_timeout: int  # seconds until a node that was switched on answers
+    rate: int  # most nodes that are switched off, and on, within a minute
+    never: int = NEVER_BY_ITSELF
 
 
 class PrivateDirectories(Protocol):
@@ -353,3 +351,44 @@ def _memory_per_cpu(nodes: Iterable[Node], memory_margin: str) -> int:
         shares.add((settings["realmemory"], cpus))
     numbers = [(int(memory), int(cpus)) for memory, cpus in shares if memory.isdigit() and cpus.isdigit() and int(cpus)]
     return max(1, min((memory // cpus for memory, cpus in numbers), default=1))
+
+
+class Switch(Protocol):
+    """A switch, with the nodes or the switches that are connected to it (topology.conf(5))."""
+
+    @property
+    def name(self) -> str:
+        """SwitchName."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The compute nodes at it."""
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """The switches at it."""
+
+    @property
+    def speed(self) -> str:
+        """LinkSpeed; empty for none."""
+
+
+def topology_conf(switches: Iterable[Switch], nodes: frozenset[str]) -> str:
+    """The text of topology.conf with known nodes, and switches that have some: slurmctld starts with no others."""
+    members = {switch.name: tuple(node for node in switch.nodes if node in nodes) for switch in switches}
+    below = {switch.name: switch.switches for switch in switches}
+    used = {name for name, there in members.items() if there}
+    while more := {name for name, inner in below.items() if name not in used and used.intersection(inner)}:
+        used |= more
+    lines = []
+    for switch in switches:
+        if switch.name in used:
+            inner = tuple(name for name in switch.switches if name in used)
+            values = {
+                "SwitchName": switch.name,
+                "Nodes": fold(members[switch.name]) if members[switch.name] else "",
+                "Switches": fold(inner) if inner else "",
+                "LinkSpeed": switch.speed,
+            }
+            lines.append(" ".join(assignment(key, value) for key, value in values.items() if value))
+    return fill("topology.conf", {"lines": lines})

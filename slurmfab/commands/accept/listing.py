@@ -19,8 +19,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import columns, table, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.accept.results import BAD, LONGEST_WORDS, Result, number, shortened, signed
-from slurmfab.commands.checks.hosts import CheckedHost, last_words
-from slurmfab.commands.checks.opener import opened, opener_of
+from slurmfab.commands.checks.hosts import CheckedHost, last_words, opened, opener_of
 from slurmfab.core.engine import session
 
 FILE = f"{ACCEPTANCE_HISTORY}/history.jsonl"
@@ -39,6 +38,9 @@ ADD = (
 last line."""
 
 SECONDS = 60.0  # time limit of both commands
+
+LAST = 5  # how many runs of a figure at a place are shown
+HEADER = ("WHEN", "JOB", "NODES", "FIGURE", "TARGET", "CHANGE", "VERDICT")
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,6 @@ def middle_of(entries: Sequence[Entry], key: tuple[str, str, str, str]) -> tuple
     """The median of the newest figures with a key of `Entry`, and how many these are; `None` if there are none."""
     values = [entry.value for entry in entries if entry.key == key and entry.value is not None][-MOST_EARLIER:]
     return (median(values), len(values)) if values else (None, 0)
-
-
-LAST = 5  # how many runs of a figure at a place are shown
-
-HEADER = ("WHEN", "JOB", "NODES", "FIGURE", "TARGET", "CHANGE", "VERDICT")
 
 
 @shows(*(Key(one.name, f"entry.{one.name}") for one in fields(Entry)), "change")

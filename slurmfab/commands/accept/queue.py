@@ -22,9 +22,8 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.accept.results import FAILED, NO_FIGURE, NOT_STARTED, PASSED, TIMED_OUT, Result
 from slurmfab.commands.accept.wanted import PlannedRun, WantedFigure, WantedJob
-from slurmfab.commands.checks import node_state, waiting
-from slurmfab.commands.checks.hosts import CheckedHost, line_of
-from slurmfab.commands.checks.opener import Opener
+from slurmfab.commands.checks import node_state
+from slurmfab.commands.checks.hosts import CheckedHost, Opener, line_of
 from slurmfab.commands.checks.places import Place, place_for, places_of
 from slurmfab.commands.checks.shell import SshShell
 from slurmfab.commands.checks.user_jobs import ENDED, MOST_OUTPUT, WAITING, Person, person, read_output, states, submit
@@ -44,8 +43,41 @@ GRACE_SECONDS = 180.0
 LIFELINE_SECONDS = 30 * 24 * 3600.0
 """How long the command may wait that cancels the jobs of a run whose connection is lost."""
 
-
 SUBMITTED = JobState("PENDING")
+
+NOT_FOUND = 127  # exit code of a shell for a program that is not installed
+
+NOT_ITS_FAULT = {
+    "CANCELLED": "somebody cancelled the job",
+    "PREEMPTED": "another job preempted it",
+    "BOOT_FAIL": "its node did not boot",
+    "REVOKED": "Slurm revoked the job",
+}
+"""Why a job has no figures for which it is not to blame, by its state."""
+
+ENDS = {
+    "NODE_FAIL": "its node failed",
+    "OUT_OF_MEMORY": "it ran out of memory",
+    "GONE": "Slurm has forgotten the job before its end was seen",
+}
+"""Why a job failed, by its state."""
+
+LONGEST_LINE = 4096  # characters of a line that are looked at
+SECONDS = 10.0  # time limit for one pattern
+
+SEARCH = """
+import json, re, sys
+pattern, longest, text = json.load(sys.stdin)
+pattern, found = re.compile(pattern), None
+for line in text.split("\\n"):
+    match = pattern.search(line[:longest].rstrip("\\r"))
+    if match and match[1] is not None:
+        found = match[1]
+json.dump(found, sys.stdout)
+"""
+"""The program of the other process: the group of the last line that matches."""
+
+_FIGURE = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,3})?|[+-]?\.[0-9]{1,30}")
 
 
 class NotSubmitted(SlurmfabError):
@@ -75,7 +107,7 @@ class Attempt:
     @property
     def reason(self) -> str:
         """Why it waits, in Slurm's words."""
-        reason = waiting.real_reason(self.job.reason)
+        reason = node_state.real_reason(self.job.reason)
         return f"Slurm's reason: {reason}" if reason else "Slurm has given no reason"
 
 
@@ -112,8 +144,8 @@ class Queue:
         variables = [f"{name}={value}" for name, value in sorted(run.job.said.variables.items())]
         job_id, complaint = submit(self.sender, who, options, variables=variables, script=run.job.script)
         if not job_id:
-            repair = waiting.repair_of(run.job.said.partition or commands.PARTITION, complaint)
-            more = "" if repair == waiting.LOGS else f". Repair: {repair}"
+            repair = node_state.repair_of(run.job.said.partition or commands.PARTITION, complaint)
+            more = "" if repair == node_state.LOGS else f". Repair: {repair}"
             raise NotSubmitted(f"Slurm rejects jobs of {who.name}: {complaint}{more}")
         return Attempt(run, job_id, output, time.monotonic())
 
@@ -236,41 +268,6 @@ def takes_jobs(record: Mapping[str, str]) -> bool:
     states = flags(record.get("State", ""))
     is_away = states & {"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE"}
     return node_state.is_ready(record) or bool(states & node_state.ASLEEP and not is_away)
-
-
-NOT_FOUND = 127  # exit code of a shell for a program that is not installed
-
-NOT_ITS_FAULT = {
-    "CANCELLED": "somebody cancelled the job",
-    "PREEMPTED": "another job preempted it",
-    "BOOT_FAIL": "its node did not boot",
-    "REVOKED": "Slurm revoked the job",
-}
-"""Why a job has no figures for which it is not to blame, by its state."""
-
-ENDS = {
-    "NODE_FAIL": "its node failed",
-    "OUT_OF_MEMORY": "it ran out of memory",
-    "GONE": "Slurm has forgotten the job before its end was seen",
-}
-"""Why a job failed, by its state."""
-
-LONGEST_LINE = 4096  # characters of a line that are looked at
-SECONDS = 10.0  # time limit for one pattern
-
-SEARCH = """
-import json, re, sys
-pattern, longest, text = json.load(sys.stdin)
-pattern, found = re.compile(pattern), None
-for line in text.split("\\n"):
-    match = pattern.search(line[:longest].rstrip("\\r"))
-    if match and match[1] is not None:
-        found = match[1]
-json.dump(found, sys.stdout)
-"""
-"""The program of the other process: the group of the last line that matches."""
-
-_FIGURE = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,3})?|[+-]?\.[0-9]{1,30}")
 
 
 class NoFigure(Exception):

@@ -17,8 +17,7 @@ from slurmfab.commands.accept import listing
 from slurmfab.commands.accept.queue import GRACE_SECONDS, POLL_SECONDS, Attempt, NotSubmitted, Queue, results_of
 from slurmfab.commands.accept.results import NOT_STARTED, Columns, Result, Verdict, columns
 from slurmfab.commands.accept.wanted import PlannedRun, WantedJob, planned_runs, wanted_jobs
-from slurmfab.commands.checks.hosts import CheckedHost, Shells
-from slurmfab.commands.checks.opener import Opener, host_in, opener_of
+from slurmfab.commands.checks.hosts import CheckedHost, Opener, Shells, host_in, opener_of
 from slurmfab.commands.checks.user_jobs import WAITING
 from slurmfab.commands.quickcheck.running import nodes_of, require_slurmctld, sender_of, senders
 from slurmfab.core.engine import session

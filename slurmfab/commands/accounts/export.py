@@ -22,7 +22,7 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.plan.phases.accounts import SLURM, private_conf_text
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.accounting.reading import Key
-from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
+from slurmfab.on_hosts.agent.core.differences import one_line
 
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import Transport
@@ -41,10 +41,8 @@ def export(cluster: str, output: session.Output) -> int:
     """Print the sections `qos`, `accounts` and `users`; HostError without slurmdbd, or if it lacks the cluster."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("accounts-export"))
-    try:
+    with session.ending(run, tells=False):
         found = ask(known, run.transport)
-    finally:
-        run.transport.close()
     sys.stdout.write(text(known, found))
     return 0
 

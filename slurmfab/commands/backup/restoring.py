@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -163,16 +163,10 @@ def changed_keys(known: Inventory, hosts: Sequence[str]) -> dict[str, HostKey]:
     routes = route.to_hosts(known.cluster)
     policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in hosts}
     transport = SshTransport({host: routes[host] for host in hosts}, {**session.relay_policies(known), **policies})
-    changed: dict[str, HostKey] = {}
-    try:
-        results: Mapping[str, Any] = dict(on_each(hosts, transport.connection))
-        for host in hosts:
-            shown = policies[host].shown
-            if isinstance(results[host], HostKeyChanged | HostKeyUnknown) and shown:
-                changed[host] = shown
-    finally:
-        transport.close()
-    return changed
+    with closing(transport):
+        results = dict(on_each(hosts, transport.connection))
+    others = [host for host in hosts if isinstance(results[host], HostKeyChanged | HostKeyUnknown)]
+    return {host: key for host in others if (key := policies[host].shown)}
 
 
 def refusal_of_keys(known: Inventory, changed: Mapping[str, HostKey]) -> str:

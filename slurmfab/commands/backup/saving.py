@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -45,18 +45,14 @@ def backup(cluster: str, to: str, output: Output) -> int:
     run = session.start(known, "", output, RunOptions("backup"))
     archive_file: Archive | None = None
     try:
-        archive_file = new_archive(run, to)
-        path = save(run, archive_file)
-    except SlurmfabError:
-        session.print_failures(run)
-        raise
+        with session.ending(run):
+            archive_file = new_archive(run, to)
+            path = save(run, archive_file)
     except OSError as error:
         raise SlurmfabError(f"The backup cannot be written: {error.strerror}. No file of it is left.") from error
     finally:
         if archive_file:
             archive_file.abandon()
-        run.progress.end()
-        run.transport.close()
     saved = archive.verified(path)
     if saved.seal.signature:
         trust_own_key(known)
@@ -88,20 +84,15 @@ def new_archive(run: Run, to: str) -> Archive:
         parts.sweep(str(place))
         wanted = run.inventory.cluster.backup
         recipients = wanted.encrypt_to if wanted else ()
-        require_age(recipients)
+        if recipients and not shutil.which(encryption.PROGRAM):
+            raise InputError(
+                "backup.encrypt_to in the cluster file needs the program age on this machine (Debian: age). No backup "
+                "was made."
+            )
         named, suffix = (path.name, "") if is_file else (name, parts.SUFFIX)
         return Archive(str(place), named, suffix, recipients)
     except OSError as error:
         raise InputError(f"{path}: no backup can be written there: {error.strerror}.") from error
-
-
-def require_age(recipients: Sequence[str]) -> None:
-    """Refuse a backup that cannot be encrypted here. Raises InputError if there are recipients, and no age."""
-    if recipients and not shutil.which(encryption.PROGRAM):
-        raise InputError(
-            "backup.encrypt_to in the cluster file needs the program age on this machine (Debian: age). No backup was "
-            "made."
-        )
 
 
 def save(run: Run, archive_file: Archive, dump: BinaryIO | None = None) -> Path:
@@ -123,7 +114,11 @@ def save_parts(run: Run, archive_file: Archive, dump: BinaryIO | None) -> Path:
     if not (controller.slurm_conf and controller.munge_key and controller.slurm_version):
         raise SlurmfabError(f"{run.controller}: nothing is deployed there yet. First: {FAB} deploy.")
     state = parse(controller.slurm_conf).settings.get("statesavelocation", cluster.state_directory)
-    add_own_files(run, archive_file)
+    archive_file.add(parts.CLUSTER_FILE, loading.read_text(run.inventory.path).encode())
+    path = loading.lock_path(run.inventory.path)
+    locks.load(path)
+    with suppress(FileNotFoundError):
+        archive_file.add(parts.LOCK, path.read_bytes())
     archive_file.add(parts.KEY, base64.b64decode(controller.munge_key))
     fetch(run, archive_file, run.controller, parts.FILES, {"part": "files", "directory": SLURM_DIRECTORY})
     job_ids = fetch(run, archive_file, run.controller, parts.STATE, {"part": "state", "directory": state})
@@ -154,15 +149,6 @@ def manifest(
     }
 
 
-def add_own_files(run: Run, archive_file: Archive) -> None:
-    """Add the cluster file and the lock, as they are on this machine's disk."""
-    archive_file.add(parts.CLUSTER_FILE, loading.read_text(run.inventory.path).encode())
-    path = loading.lock_path(run.inventory.path)
-    locks.load(path)
-    with suppress(FileNotFoundError):
-        archive_file.add(parts.LOCK, path.read_bytes())
-
-
 def save_database(run: Run, archive_file: Archive, cluster: Cluster, dump: BinaryIO | None) -> dict[str, str]:
     """Add the accounting database, and /etc/slurm of the slurmdbd host, if the cluster has them.
 
@@ -189,7 +175,11 @@ def save_database(run: Run, archive_file: Archive, cluster: Cluster, dump: Binar
 def fetch(
     run: Run, archive_file: Archive, host: str, name: str, request: Mapping[str, Any], *, copy: BinaryIO | None = None
 ) -> dict[str, Any]:
-    """Fetch a part piece by piece from a host into the archive, and `copy`; what the agent reports about it."""
+    """Fetch a part from a host, piece by piece, and add it to the archive; `copy` gets the same bytes.
+
+    Returns what the agent reports about the part: `next_job_id` and `jobs` for slurmctld's state, otherwise nothing.
+    Raises HostError if the host does not send all of it.
+    """
     run.progress.begin(f"saving {PART_TITLES[name]}", (host,))
     archive_file.begin()
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from slurmfab.base import archive
 from slurmfab.base.answers import Phrase
-from slurmfab.base.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
+from slurmfab.base.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, format_size
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.program_name import FAB
-from slurmfab.base.signatures import Seal
 from slurmfab.on_hosts.agent.packages.bundle_place import INDEX, checked
 
 if TYPE_CHECKING:
@@ -25,30 +23,18 @@ MAX_PACKAGE_SIZE = 2 << 30  # bytes of the largest package; a whole bundle usual
 
 @dataclass(frozen=True, kw_only=True)
 class BundleManifest(Manifest):
-    """The manifest of a bundle; see `Bundle`."""
+    """The manifest of a bundle."""
 
-    suite: Phrase
-    architecture: Phrase
+    suite: Phrase  # release of the distribution that it is for, by `VERSION_CODENAME` of os-release(5)
+    architecture: Phrase  # Debian's name for it, such as `amd64`
     slurm: Phrase
     host: Phrase
-    names: tuple[Phrase, ...]
+    names: tuple[Phrase, ...]  # the packages that were asked for; the bundle has their dependencies too
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """A verified bundle."""
-
-    path: Path
-    digest: str  # SHA-256 of its manifest, which tells this bundle from others
-    suite: str  # release of the distribution that it is for, by `VERSION_CODENAME` of os-release(5)
-    architecture: str  # Debian's name for it, such as `amd64`
-    slurm: str
-    made: str  # when it was made, in ISO 8601
-    by: str  # who made it, as `USER@HOST`
-    host: str
-    names: frozenset[str]  # the packages that were asked for; the bundle has their dependencies too
-    parts: Mapping[str, Part] = field(default_factory=dict)  # the index and the packages' files, by name
-    seal: Seal = field(default_factory=Seal, repr=False)  # its manifest with its signature
+class Bundle(Contents[BundleManifest]):
+    """A verified bundle; its parts are the index and the packages' files."""
 
     @property
     def index(self) -> str:
@@ -106,29 +92,16 @@ def bundle_from(contents: Contents[BundleManifest], _file: BinaryIO) -> Bundle:
         contents.parts[INDEX].read().decode()
     except UnicodeDecodeError as error:
         raise BrokenFile(INDEX, "it is not UTF-8 text", error.object.count(b"\n", 0, error.start) + 1) from error
-    manifest = contents.manifest
-    return Bundle(
-        contents.path,
-        contents.digest,
-        suite=manifest.suite,
-        architecture=manifest.architecture,
-        slurm=manifest.slurm,
-        made=contents.made,
-        by=manifest.by,
-        host=manifest.host,
-        names=frozenset(manifest.names),
-        parts=contents.parts,
-        seal=contents.seal,
-    )
+    return Bundle(contents.path, contents.digest, contents.manifest, contents.parts, contents.seal)
 
 
 def description(bundle: Bundle) -> str:
     """A few lines about a bundle: which system it is for, when and by whom it was made, and for which packages."""
-    count = len(bundle.parts) - 1
+    count, about = len(bundle.parts) - 1, bundle.manifest
     return "\n".join((
-        f"{bundle.path}: {bundle.suite} on {bundle.architecture}, Slurm {bundle.slurm}, {count} packages, "
+        f"{bundle.path}: {about.suite} on {about.architecture}, Slurm {about.slurm}, {count} packages, "
         f"{format_size(bundle.path.stat().st_size)}",
-        f"  made {bundle.made}, by {bundle.by}, with the package sources of {bundle.host}",
-        f"  for: {', '.join(sorted(bundle.names))}",
+        f"  made {bundle.made}, by {about.by}, with the package sources of {about.host}",
+        f"  for: {', '.join(sorted(about.names))}",
         f"  SHA-256 of its manifest: {bundle.digest}",
     ))  # fmt: skip

@@ -83,19 +83,14 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
         raise InputError("slurm: {packages: none}: Slurm is of no package here, so no bundle can have it.")
     run = session.start(known, host, output, RunOptions("bundle"))
     try:
-        path = collect(run, host, to)
-        made = archive.verified(path)
-        signers = signatures.own_keys() if made.seal.signature else ()
-        pinned.pin(known, {pinned.name_in(known, path): made.digest}, signers)
-    except SlurmfabError:
-        session.print_failures(run)
-        raise
+        with session.ending(run):
+            path = collect(run, host, to)
+            made = archive.verified(path)
+            signers = signatures.own_keys() if made.seal.signature else ()
+            pinned.pin(known, {pinned.name_in(known, path): made.digest}, signers)
     except OSError as error:
         where, reason = error.filename or to or known.path.parent, error.strerror or error
         raise SlurmfabError(f"The bundle cannot be written to {where}: {reason}. Name another place: --to.") from error
-    finally:
-        run.progress.end()
-        run.transport.close()
     print(summary(known, made))  # noqa: T201 - the output of the command
     return 0
 
@@ -218,7 +213,8 @@ def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFi
             current.append(package_file_name(host, answer_value(host, (line,), "file")))
             archive_file.begin()
         elif "piece" in line:
-            require_name(host, current)
+            if not current:
+                raise AgentFailed(host, "the agent sent data before a file name. This is a bug; please report it.")
             data = piece_of(host, line)
             archive_file.write(data)
             received += len(data)
@@ -254,12 +250,6 @@ def add_files(archive_file: Archive, files: Iterable[DebFile]) -> str:
         archive_file.end(one.file_name)
         entries.append(f"\n{one.index_entry()}\n")
     return "".join(entries)
-
-
-def require_name(host: str, current: list[str]) -> None:
-    """Refuse data that a host sends before the name of a file. Raises AgentFailed if no file is being written."""
-    if not current:
-        raise AgentFailed(host, "the agent sent data before a file name. This is a bug; please report it.")
 
 
 def end_file(archive_file: Archive, current: list[str]) -> None:

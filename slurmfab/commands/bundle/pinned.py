@@ -40,7 +40,7 @@ def refuse_unknown(known: Inventory, name: str, bundle: Bundle) -> None:
     if reason:
         raise InputError(
             f"{bundle.path} is new here, and nothing shows who made it: {reason}.\n"
-            f"  SHA-256 {bundle.digest}, made {bundle.made} by {bundle.by}, as it says\n"
+            f"  SHA-256 {bundle.digest}, made {bundle.made} by {bundle.manifest.by}, as it says\n"
             "Its packages would be installed as root. Nothing was changed. If you compared this SHA-256 with its "
             f"maker's ({FAB} bundle --list): {FAB} bundle --accept."
         )
@@ -51,7 +51,7 @@ def other_bundle(known: Inventory, bundle: Bundle, pinned: str) -> str:
     return (
         f"{bundle.path} is another bundle than the one that was used or made before.\n"
         f"  before: SHA-256 {pinned} (in {loading.lock_path(known.path)})\n"
-        f"  now:    SHA-256 {bundle.digest}, made {bundle.made} by {bundle.by}, as it says\n"
+        f"  now:    SHA-256 {bundle.digest}, made {bundle.made} by {bundle.manifest.by}, as it says\n"
         "Its packages would be installed as root, and only their maker can know what is in them. Nothing was changed. "
         f"If you trust the new one: {FAB} bundle --accept. Otherwise make it again: {FAB} bundle."
     )

@@ -60,7 +60,9 @@ def wanted(plan_input: PlanInput, host: str) -> tuple[Packages, ...]:
 
 def newest_for(found: Iterable[Bundle], fact: HostFacts) -> Bundle | None:
     """The newest bundle for a host's release and architecture; `None` if there is none."""
-    matching = [one for one in found if (one.suite, one.architecture) == (fact.codename, fact.architecture)]
+    matching = [
+        one for one in found if (one.manifest.suite, one.manifest.architecture) == (fact.codename, fact.architecture)
+    ]
     return max(matching, key=lambda bundle: bundle.made, default=None)
 
 
@@ -68,18 +70,18 @@ def refusal(found: tuple[Bundle, ...], fact: HostFacts, names: Iterable[str], ex
     """The reason why a host cannot install packages from any of these bundles; empty if it can."""
     bundle = newest_for(found, fact)
     if bundle is None:
-        has = ", ".join(f"{one.suite} on {one.architecture}" for one in found)
+        has = ", ".join(f"{one.manifest.suite} on {one.manifest.architecture}" for one in found)
         return (
             f"it lacks packages and runs {fact.codename} on {fact.architecture}, but the bundles in the cluster file "
             f"are for {has}. Make one on a host with the same system that reaches its mirror: {FAB} bundle --from HOST."
         )
     try:
-        of_bundle = SlurmVersion.parse(bundle.slurm)
+        of_bundle = SlurmVersion.parse(bundle.manifest.slurm)
     except SlurmfabError as error:
         return f"{bundle.path}: {error}"
     if of_bundle != expected:
         return f"{bundle.path} has Slurm {of_bundle}, but the cluster has {expected}. Make it again: {FAB} bundle."
-    missing = sorted(set(names) - bundle.names)
+    missing = sorted(set(names).difference(bundle.manifest.names))
     if missing:
         return (
             f"{bundle.path} does not have {', '.join(missing)}, which the cluster file needs there. "

@@ -105,7 +105,11 @@ def send_file(run: Run, host: str, digest: str, file: PackageFile, sent: SentByt
 
 
 def request_step(run: Run, host: str, digest: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Ask a host for a step of `slurmfab.on_hosts.agent.packages.bundle_staging`; HostError if it fails."""
+    """Ask a host to store package files, a step of it; HostError if the host is silent or refuses.
+
+    `step`: as `slurmfab.on_hosts.agent.packages.bundle_staging` has it. `digest`: of the bundle, or of the files that
+    are sent together. The answer to `begin` and `begin-files` has the names of the files that it needs, as `lacking`.
+    """
     who = apply_request(run, (), dry_run=False)["who"]
     lines = run.transport.call(host, {"op": "bundle", "who": who, "bundle": digest, **step})
     return dict(answer_value(host, lines, "bundle"))

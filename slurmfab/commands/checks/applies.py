@@ -1,10 +1,14 @@
-"""What a check raises where its sentence says nothing about this cluster or this host."""
+"""What checks raise where they do not apply, or for drift; and the mark of those that every job needs."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
+
+Check = TypeVar("Check", bound=Callable[..., None])
+ATTRIBUTE = "is_foundation"
 
 
 class DoesNotApply(Exception):
@@ -22,3 +26,32 @@ class Unasked:
 
     def __getattr__(self, name: str) -> Any:
         pytest.skip(f"{self.name} is not asked for {name}.")
+
+
+class Drifted(AssertionError):
+    """A check failed because it found drift; the message begins with the kind of drift.
+
+    Args:
+        kind: one of the constants of `slurmfab.core.impact.drift_kinds`.
+        message: the cause, then ` Repair: ` and the repair.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+def kind_of(error: BaseException) -> str:
+    """The kind of drift in a check's error; empty if the error is not drift."""
+    return error.kind if isinstance(error, Drifted) else ""
+
+
+def foundation(check: Check) -> Check:
+    """Mark a check of a service that every job needs: the others send no job to a host where it failed."""
+    setattr(check, ATTRIBUTE, True)
+    return check
+
+
+def is_foundation(check: Any) -> bool:
+    """Whether a check is marked with `foundation`."""
+    return bool(getattr(check, ATTRIBUTE, False))

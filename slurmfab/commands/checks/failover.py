@@ -17,10 +17,9 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
-from slurmfab.cluster.inventory.ports import setting
-from slurmfab.commands.checks import waiting
-from slurmfab.commands.checks.hosts import CheckedHost, line_of
-from slurmfab.commands.checks.opener import Opener, host_in
+from slurmfab.cluster.inventory.slurm_settings import setting
+from slurmfab.commands.checks import node_state
+from slurmfab.commands.checks.hosts import CheckedHost, Opener, host_in, line_of
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
 from slurmfab.commands.checks.user_jobs import ANSWER_SECONDS, BAD_ENDS, Person, asked, state, submit
@@ -227,7 +226,7 @@ class Proof:
             lambda: state(host, number).state in states | BAD_ENDS,
             lambda: (
                 f"job {number} is not {' or '.join(sorted(states))} within {JOB_SECONDS:.0f} s. Slurm's reason: "
-                + (waiting.real_reason(state(host, number).reason) or "none")
+                + (node_state.real_reason(state(host, number).reason) or "none")
             ),
             JOB_SECONDS,
         )

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slurmfab.cluster.facts import Gpu
-from slurmfab.on_hosts.agent.facts.amd_gpus import MODELS
-from slurmfab.on_hosts.agent.facts.gpus import slurm_type
+from slurmfab.on_hosts.agent.facts.gpus import MODELS, slurm_type
 from slurmfab.on_hosts.agent.facts.nvidia_gpus import mig_profiles, parse_details, parse_information
 
 HOST_SCRIPT = """\
@@ -44,7 +43,10 @@ def host_script(known: Sequence[Gpu]) -> str:
 
 
 def parse_gpus(text: str, known: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """The GPUs in `host_script`'s output, NVIDIA's first, by device number; of AMD's those that the lock has."""
+    """The GPUs in `host_script`'s output, NVIDIA's first, by the numbers of their device files.
+
+    Of AMD's only those in the lock are returned, since displays have render nodes, too.
+    """
     plain, *parts = re.split(r"^=> ", text, flags=re.MULTILINE)
     sections = {head.strip(): body for head, _, body in (part.partition("\n") for part in parts)}
     files = set(re.findall(r"^file (\S+)", plain, re.MULTILINE))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -15,19 +16,24 @@ from testinfra.modules import modules
 
 from slurmfab.base.errors import HostError, SlurmfabError
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks.memory import RememberingShell
 from slurmfab.commands.checks.shell import SECONDS, Shell, SshShell, shortened
+from slurmfab.commands.checks.shell import CommandResult as ShellResult
+from slurmfab.core.engine import session
 from slurmfab.hosts import route
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.hosts.transport import SshTransport
+from slurmfab.on_hosts.agent.core import json_objects
 
 Shells = Mapping[str, "Shell | HostError"]  # shells by host name; for a host without a shell, the error
 
 LOGINS = 6
 """How many hosts log in to one host by SSH at the same time. From ten unauthenticated connections on, including those
 of other users, sshd drops some at random (sshd_config(5), MaxStartups)."""
+
+Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
+"""Opens shells on the named hosts of a cluster; see `open_shells`."""
 
 
 class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type information
@@ -119,6 +125,11 @@ def last_words(done: CommandResult) -> str:
     return lines[-1].strip().rstrip(".") if lines else f"exit code {done.rc}"
 
 
+def last_object(done: CommandResult) -> dict[str, Any]:
+    """The JSON object in the last line of a command's output; empty if it is none."""
+    return dict(json_objects.parse((str(done.stdout).strip().splitlines() or [""])[-1].encode()) or {})
+
+
 @contextmanager
 def open_shells(
     inventory: Inventory,
@@ -135,12 +146,12 @@ def open_shells(
     transport = SshTransport(route.to_hosts(inventory.cluster), policies)
     sudo = SudoPassword(ask_password, password)
     try:
-        opened: dict[str, Shell | HostError] = {}
+        shells: dict[str, Shell | HostError] = {}
         for host, outcome in on_each(hosts, lambda host: shell_on(host, transport, sudo)):
             if isinstance(outcome, SlurmfabError) and not isinstance(outcome, HostError):
                 raise outcome
-            opened[host] = outcome
-        yield opened
+            shells[host] = outcome
+        yield shells
     finally:
         transport.close()
 
@@ -158,3 +169,51 @@ def shell_on(host: str, transport: SshTransport, sudo: SudoPassword) -> Shell:
         return shell, shell.used_password
 
     return sudo.log_in(attempt)
+
+
+class RememberingShell:
+    """A shell that runs each command, which changes nothing, once, and returns its result or error to all callers."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.answers: dict[tuple[str, str], Future[ShellResult]] = {}
+        self.looking_up = threading.Lock()
+
+    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> ShellResult:
+        """The result, or error, of the first run of this command and input, for which concurrent callers wait."""
+        with self.looking_up:
+            is_new = (command, stdin) not in self.answers
+            answer = self.answers.setdefault((command, stdin), Future())
+        if is_new:
+            try:
+                answer.set_result(self.shell.run(command, stdin, seconds))
+            except BaseException as error:  # the other callers wait for it and must get the error
+                answer.set_exception(error)
+        return answer.result()
+
+
+def opener_of(output: session.Output, password: str = "") -> Opener:
+    """A function that opens shells on hosts by SSH; the sudo password, if asked for already, is handed to it."""
+    ask = output.asker()
+    known_password = password or (ask() if ask and output.ask_password else "")
+
+    def opener(inventory: Inventory, hosts: Sequence[str]) -> AbstractContextManager[Shells]:
+        policies = {host: PinnedKey(host, session.trusted_keys(inventory, host)) for host in inventory.cluster.hosts}
+        return open_shells(inventory, hosts, policies, ask, known_password)
+
+    return opener
+
+
+def host_in(shells: Shells, name: str) -> CheckedHost:
+    """A host whose shell is open. Raises HostError if it cannot be reached."""
+    shell = shells[name]
+    if isinstance(shell, HostError):
+        raise shell
+    return CheckedHost(name, shell)
+
+
+@contextmanager
+def opened(opener: Opener, known: Inventory, name: str) -> Iterator[CheckedHost]:
+    """One host, with its shell open in the `with` block. Raises HostError if it cannot be reached."""
+    with opener(known, (name,)) as shells:
+        yield host_in(shells, name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks.wanted import deploy
-from slurmfab.on_hosts.agent.client.commands import update_nodes
+from slurmfab.on_hosts.agent.client.commands import PARTITION, update_nodes, update_partition
 from slurmfab.on_hosts.agent.nodes.states import HEALTH, OURS, UNDER_WAY, flags
 
 READY = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}  # states of a node in service
@@ -20,6 +20,26 @@ ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"}
 
 LESS = re.compile(r"Low (RealMemory|TmpDisk|CPUs|socket)|gres/\w+ count")
 """Reasons that slurmctld sets if a node registers with less hardware than slurm.conf says."""
+
+FOR_NODES = ("Resources", "Priority", "Nodes required for job are DOWN, DRAINED or reserved")
+"""How the reasons of jobs begin that start once other jobs have ended or started; the last one is also about nodes that
+the backfill scheduler keeps for jobs of partitions with a higher PriorityTier, which all others have."""
+
+_LIMITS = ("QOS", "Assoc")  # how the reasons of jobs begin that a limit of accounting holds until other jobs have ended
+
+_PASSING = ("Prolog", "Cleaning")
+"""Reasons of jobs that have their nodes and start when these are made ready, or are put back into the queue."""
+
+_NO_REASON = ("", "None")
+
+_UNKNOWN_PARTITION = "Invalid partition name"
+"""Slurm's error for a partition that slurmctld does not have (slurm_errno.h, ESLURM_INVALID_PARTITION_NAME)."""
+
+_ROOT = "Invalid user id"
+"""Slurm's error for a job of root where DisableRootJobs=YES (slurm_errno.h, ESLURM_USER_ID_MISSING)."""
+
+LOGS = "see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`"
+ANOTHER_USER = "name another user than root: slurm.conf has DisableRootJobs=YES, unless slurm_conf says otherwise"
 
 
 def is_ready(node: Mapping[str, str]) -> bool:
@@ -89,3 +109,33 @@ def _rules(name: str, states: Set[str], reason: str, acceptance: str, resume: st
             "It is rebooting, powering up or down, or in maintenance. Repair: wait until it is back",
         ),
     )
+
+
+def real_reason(shown: str) -> str:
+    """The reason of the first job that squeue showed; empty for a job that Slurm has not considered, or that ran."""
+    first = shown.strip().partition("\n")[0].strip().replace("_", " ")
+    return "" if first in _NO_REASON else first
+
+
+def is_for_nodes(reason: str) -> bool:
+    """Whether a job waits only for nodes that others use or that are being made ready, or was not considered yet."""
+    return not reason or reason in _PASSING or reason.startswith(FOR_NODES)
+
+
+def is_limit(reason: str) -> bool:
+    """Whether a limit holds the job, such as `QOSGrpCpuLimit` or `AssocMaxJobsLimit`."""
+    return reason.startswith(_LIMITS)
+
+
+def limited(names: str) -> str:
+    """A shell command that prints the IDs of jobs that a limit holds; `names` prints ID and reason, one a line."""
+    return f"{names} | sed -nE 's/^([0-9_]+) ({'|'.join(_LIMITS)}).*/\\1/p'"
+
+
+def repair_of(partition: str, message: str) -> str:
+    """What to try when Slurm does not run a job. `message`: Slurm's error, or the reason why the job waits."""
+    if message.startswith("PartitionDown") or "Required partition not available" in message:
+        return " ".join(update_partition(partition, "State=UP"))
+    if partition == PARTITION and _UNKNOWN_PARTITION in message:
+        return f"{FAB} deploy, which adds the partition {PARTITION} to slurm.conf"
+    return ANOTHER_USER if _ROOT in message else LOGS

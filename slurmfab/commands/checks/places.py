@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slurmfab.cluster.inventory.cluster import Cluster, Partition
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
-from slurmfab.cluster.inventory.ports import setting
+from slurmfab.cluster.inventory.slurm_settings import setting
 
 PRIVILEGED = ("slurm", "root")  # the users who may use slurmfab's own partition
 

@@ -1,59 +1,8 @@
 """Passes hosts to the checks, which pytest collects, runs each on all its hosts at once, and judges the results.
 
-A check with one of these arguments, a `CheckedHost`, runs once for each such host that the user selected:
-
-    host                any host
-    other               any host except the primary controller
-    node                a compute node
-    gpu_node            a compute node with GPUs
-    gpus_node           a compute node with two GPUs or more
-    sharing_node        a compute node whose GPUs are shared (shards)
-    mps_node            a compute node with mps, if the cluster file has `mps_daemon`
-    closed_node         a compute node that users may log in to only with a job there
-    limited_host        a login host, if the cluster file has `login_limits`
-    believing_host      a host that users of other hosts may enter without keys of their own
-    greeting_host       a login host, if the cluster file has `motd`
-    x11_host            a host on which people or jobs work, if the cluster file has `x11`
-    x11_controller      the primary controller, if the cluster file has `x11`
-    pipe_node           a compute node, from Slurm 26.05 on, whose slurmd may pass on that SIGPIPE is ignored
-    private_node        a compute node, if jobs have a private /tmp
-    watched             a compute node, if the cluster file has `health`
-    login_host          a login host
-    backup              a backup controller
-    database            the host of slurmdbd
-    saver               a host with scheduled backups
-    gpu_checker         the primary controller, if the cluster file has `gpu_checks`
-    divided_node        a compute node whose GPUs the cluster file divides (`mig`)
-    gpu_watcher         a compute node on which idle GPUs are looked for
-    gpu_policy          the primary controller, if the cluster file has `idle_gpus`
-    sleeper             a compute node that may sleep
-    switcher            a controller, if the cluster file has `power`
-    enforcer            the primary controller, if jobs need an account
-    recorder            the primary controller, if there are accounts and jobs need none
-    mailer              the primary controller, if it sends mail about jobs
-    module_host         a host on which people or jobs work, if the cluster file has `modules`
-    docker_host         such a host, if the cluster file has `containers` with docker
-    directory_host      any host, if the cluster file has `directory`
-    hub_host            the host of JupyterHub, if the cluster file has `jupyter`
-    notebook_host       that host, or a compute node, which runs its servers
-    rest_host           the host of slurmrestd, if the cluster file has `rest`
-    image_host          such a host, if the cluster file has `registry`
-    monitored           any host, if the cluster file has `monitoring`
-    collector           a host where figures are collected, if it has that
-    prometheus_host     the host with Prometheus, if it names one
-    mpi_host            such a host, if the cluster file has `mpi`
-    open_mpi_host       such a host, if the cluster file has `mpi.packages`
-    pyxis_host          such a host, if the cluster file has containers by enroot
-    apptainer_host      such a host, if the cluster file has containers by Apptainer
-    podman_host         such a host, if the cluster file has containers by Podman
-    pruning_host        such a host, if images are removed there
-    container_node      a compute node, if the cluster file has a way of containers that the checks know
-    container_gpu_node  such a node with GPUs
-    with_people         any host, if the cluster file has users
-    with_local_people   any host, if slurmfab creates the users of the cluster file
-
-Without such an argument it runs once, if the user selected the primary controller, or, for `nodes`, two compute nodes.
-Further arguments:
+A check with one of the arguments in `slurmfab.commands.checks.places_of_checks`, such as `host` and `gpu_node`, a
+`CheckedHost`, runs once for each such host that the user selected. Without one it runs once, if the user selected the
+primary controller, or, for `nodes`, two compute nodes. Further arguments:
 
     account             the name of a system user, `slurm` and `munge`: the check runs once for each
     controller          the primary controller (`CheckedHost`), even if the user did not select it
@@ -83,21 +32,15 @@ import pytest
 
 from slurmfab.base.errors import HostError, Unreachable
 from slurmfab.base.hostlist import fold
-from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.inventory.storage import mounts_of, places
-from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.checks import node_state, own
-from slurmfab.commands.checks.applies import DoesNotApply, Unasked
-from slurmfab.commands.checks.container_ways import CALLS
-from slurmfab.commands.checks.drifted import kind_of
-from slurmfab.commands.checks.foundation import is_foundation
+from slurmfab.commands.checks.applies import DoesNotApply, Unasked, is_foundation, kind_of
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
+from slurmfab.commands.checks.places_of_checks import places_of
 from slurmfab.commands.checks.release import OtherRelease, Remark
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
 from slurmfab.commands.checks.slurm import Slurm
-from slurmfab.commands.checks.wanted import gpus_of, has_gres, sends_mail, with_logs
-from slurmfab.core.plan.phases.restarts import PASSES_SIGPIPE_ON
+from slurmfab.commands.checks.wanted import with_logs
 from slurmfab.hosts.fan_out import FAN_OUT
 from slurmfab.on_hosts.agent.nodes.states import flags
 
@@ -340,154 +283,6 @@ class Checks:
         params, name = params_of(item), item.originalname.removeprefix("test_")
         values = [str(value) for key, value in params.items() if key not in {*self.places, *self.shared}]
         return ".".join((f"{self.group_of(item)}.{name}", *values))
-
-
-def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The hosts on which a check runs, by the name of its argument; `hosts` are those that the user selected."""
-    cluster, lock = inventory.cluster, inventory.lock
-    nodes = tuple(host for host in hosts if "compute" in cluster.roles(host))
-    primary = tuple(host for host in hosts if host == cluster.controller)
-    return {
-        "host": tuple(hosts),
-        "node": nodes,
-        "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
-        "gpus_node": tuple(node for node in nodes if gpus_of(cluster, lock, node) > 1),
-        "divided_node": tuple(node for node in nodes if cluster.mig_of(node) is not None and node in lock.hosts),
-        "sharing_node": tuple(node for node in nodes if has_gres(cluster, node, "shard")),
-        "mps_node": tuple(node for node in nodes if cluster.mps_daemon and has_gres(cluster, node, "mps")),
-        "closed_node": tuple(filter(cluster.closes, nodes)),
-        **login_places(cluster, hosts, nodes),
-        "x11_host": slurm_hosts(cluster, hosts) if cluster.x11 else (),
-        "x11_controller": primary if cluster.x11 else (),
-        "pipe_node": nodes if lock.slurm and SlurmVersion.parse(lock.slurm) >= PASSES_SIGPIPE_ON else (),
-        "private_node": nodes if cluster.private_tmp else (),
-        "other": tuple(host for host in hosts if host != cluster.controller),
-        **slurm_logins(cluster, tuple(host for host in hosts if host != cluster.controller)),
-        "backup": tuple(host for host in cluster.controllers[1:] if host in hosts),
-        "database": tuple(host for host in cluster.database_hosts if host in hosts),
-        "watched": nodes if cluster.health else (),
-        "saver": tuple(host for host in cluster.backup_hosts if host in hosts),
-        "sleeper": tuple(node for node in nodes if cluster.power and node in cluster.power.nodes),
-        "switcher": tuple(host for host in cluster.controllers if host in hosts) if cluster.power else (),
-        "gpu_checker": primary if cluster.gpu_checks else (),
-        "gpu_watcher": tuple(filter(lock.tells_gpu_use, nodes)) if cluster.idle_gpus else (),
-        "gpu_policy": primary if cluster.idle_gpus else (),
-        **account_places(cluster, primary),
-        **image_places(cluster, hosts),
-        **notebook_places(cluster, hosts, nodes),
-        **monitoring_places(cluster, hosts),
-        "mailer": primary if sends_mail(cluster, lock) else (),
-        "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
-        **software_places(inventory, hosts, nodes),
-        **storage_places(cluster, hosts),
-        **people_places(cluster, hosts),
-    }
-
-
-def people_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The hosts that have users: of the cluster file, or of a directory."""
-    return {
-        "directory_host": tuple(hosts) if cluster.directory else (),
-        "with_people": tuple(hosts) if cluster.users else (),
-        "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
-    }
-
-
-def login_places(cluster: Cluster, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The login hosts, and hosts that users of others may enter."""
-    logins = tuple(host for host in hosts if "login" in cluster.roles(host))
-    return {
-        "login_host": logins,
-        "limited_host": tuple(host for host in logins if cluster.limits_on(host)),
-        "greeting_host": logins if cluster.motd else (),
-        "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
-    }
-
-
-def account_places(cluster: Cluster, primary: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The primary controller, where jobs need an account or where they are only recorded."""
-    only_recorded = cluster.has_accounts and not cluster.enforces_accounts
-    return {"enforcer": primary if cluster.enforces_accounts else (), "recorder": primary if only_recorded else ()}
-
-
-def software_places(inventory: Inventory, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The hosts with modules, MPI and ways of running containers, which people or jobs use."""
-    cluster, lock = inventory.cluster, inventory.lock
-    use = cluster.containers.use if cluster.containers else ()
-    known = nodes if set(use) & CALLS.keys() else ()
-    return {
-        "helping_host": tuple(host for host in hosts if host in cluster.helping_hosts),
-        "module_host": slurm_hosts(cluster, hosts) if cluster.modules else (),
-        "mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi else (),
-        "open_mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
-        "pyxis_host": slurm_hosts(cluster, hosts) if "enroot" in use else (),
-        "apptainer_host": slurm_hosts(cluster, hosts) if "apptainer" in use else (),
-        "podman_host": slurm_hosts(cluster, hosts) if cluster.has_podman else (),
-        "pruning_host": slurm_hosts(cluster, hosts) if prunes(cluster) else (),
-        "container_node": known,
-        "container_gpu_node": tuple(node for node in known if gpus_of(cluster, lock, node)),
-    }
-
-
-def prunes(cluster: Cluster) -> bool:
-    """Whether hosts remove images that nobody has used for long."""
-    return cluster.has_podman and cluster.containers is not None and cluster.containers.podman.prune is not None
-
-
-def storage_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The hosts that serve directories, set quotas, and mount file systems."""
-    return {
-        "exporting": tuple(host for host in cluster.servers if host in hosts),
-        "limiting": tuple(host for host in places(cluster) if host in hosts),
-        "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
-    }
-
-
-def monitoring_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The hosts with exporters, those where figures of Slurm and of backups are collected, and that of Prometheus."""
-    monitoring = cluster.monitoring
-    prometheus = monitoring.prometheus if monitoring else None
-    collecting = {*cluster.controllers, *cluster.backup_hosts} if monitoring else set()
-    return {
-        "monitored": tuple(hosts) if monitoring else (),
-        "collector": tuple(host for host in hosts if host in collecting),
-        "prometheus_host": tuple(host for host in hosts if prometheus and host == prometheus.host),
-    }
-
-
-def image_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The hosts that have images from the cluster's registry, those with Docker, and that of slurmrestd."""
-    worked_on, has_docker = slurm_hosts(cluster, hosts), cluster.containers and "docker" in cluster.containers.use
-    return {
-        "image_host": worked_on if cluster.registry else (),
-        "docker_host": worked_on if has_docker else (),
-        "rest_host": tuple(host for host in hosts if host == cluster.rest),
-    }
-
-
-def notebook_places(cluster: Cluster, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The host of JupyterHub, and that with the nodes that run its servers."""
-    hub = tuple(host for host in hosts if cluster.jupyter and host == cluster.jupyter.host)
-    return {"hub_host": hub, "notebook_host": tuple(dict.fromkeys((*hub, *nodes))) if cluster.jupyter else ()}
-
-
-def slurm_hosts(cluster: Cluster, hosts: Sequence[str]) -> tuple[str, ...]:
-    """The hosts on which people or jobs work: all but that of slurmdbd alone."""
-    return tuple(host for host in hosts if not cluster.is_for_database_alone(host))
-
-
-def slurm_logins(cluster: Cluster, others: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The hosts to and from which the slurm user can log in from and to the controller, and those where it cannot."""
-    allowed = cluster.slurm_ssh.logins
-    to, back = allowed != "none", allowed == "both"
-    # The logins of another controller are those of a controller.
-    controllers = tuple(host for host in others if host in cluster.controllers and to)
-    return {
-        "to_slurm": others if to else (),
-        "from_slurm": others if back else controllers,
-        "not_to_slurm": () if to else others,
-        "not_from_slurm": () if back else tuple(host for host in others if host not in controllers),
-    }
 
 
 def explained(error: BaseException, host: str) -> tuple[str, str]:

@@ -20,8 +20,8 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import failover, kept, own
 from slurmfab.commands.checks.display import Display
+from slurmfab.commands.checks.hosts import Opener, opener_of
 from slurmfab.commands.checks.kept import CheckRun
-from slurmfab.commands.checks.opener import Opener, opener_of
 from slurmfab.commands.checks.resting import with_causes
 from slurmfab.commands.checks.results import Result, Verdict, as_case
 from slurmfab.core.engine import missing_lock, session
@@ -75,6 +75,19 @@ ORDER = (
 
 WhenDone = Callable[[Inventory, CheckRun], None]  # gets the cluster and the results when the checks have run
 
+OPTIONS = (
+    *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--collect-only"),
+    *("--continue-on-collection-errors", "--capture=no", "--disable-plugin-autoload"),
+    *("-p", "no:cacheprovider", "-p", "no:terminal"),
+)
+"""Options of pytest that keep a user's configuration, conftest files and plugins away."""
+
+USERS_OPTIONS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
+"""Environment variables that pytest would take options and plugins from."""
+
+COLLECTED = (0, 1, 5)
+"""Exit codes of pytest that has collected what there is: all, all but broken files, and nothing (pytest.ExitCode)."""
+
 
 def check(
     cluster: str,
@@ -116,7 +129,7 @@ def run_and_show(
     junit: str = "",
     with_failover: bool = False,
 ) -> CheckRun:
-    """Run the checks and show their results; the arguments are those of `check`, and so are the errors."""
+    """Run the checks and show their results; arguments and errors are those of `check`."""
     display = Display(output.stream, verbose=output.verbose)
     begun = datetime.now(timezone.utc)
     display.begin()
@@ -171,20 +184,6 @@ def verify(
         cases = map(as_case, checks.results, results)
         atomic_file.write(junit, as_xml("check-cluster", cases, time.monotonic() - begin))
     return Verdict(known.cluster.name, results, time.monotonic() - begin)
-
-
-OPTIONS = (
-    *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--collect-only"),
-    *("--continue-on-collection-errors", "--capture=no", "--disable-plugin-autoload"),
-    *("-p", "no:cacheprovider", "-p", "no:terminal"),
-)
-"""Options of pytest that keep a user's configuration, conftest files and plugins away."""
-
-USERS_OPTIONS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
-"""Environment variables that pytest would take options and plugins from."""
-
-COLLECTED = (0, 1, 5)
-"""Exit codes of pytest that has collected what there is: all, all but broken files, and nothing (pytest.ExitCode)."""
 
 
 def run_checks(known: Inventory, checks: Checks) -> None:

@@ -88,7 +88,10 @@ class SshShell:
         self.idle: list[Exchange] = []
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
-        """Run a command with perhaps secret `stdin`; Unreachable, NoAnswer, or errors of sudo and its password."""
+        """Run a command, whatever its exit code; `stdin` can be secret, and is in no message.
+
+        Raises Unreachable if the connection was lost; NoAnswer if the command exceeded its time limit; errors of sudo.
+        """
         with self.slots, self._explained(command, seconds):
             deadline = time.monotonic() + seconds
             session = self._idle_session() or self._login(LOOP, deadline)

@@ -15,7 +15,7 @@ from testinfra.backend.base import CommandResult
 
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.checks import node_state, waiting
+from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.commands.checks.places import Place, place_for
@@ -156,7 +156,7 @@ class Slurm:
         bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
         command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *there, *size, "sh", "-c", command]
         line = f"timeout --kill-after=5 {self.seconds:.0f} {shlex.join([*under, *self.sender, *command_line])}"
-        limited = waiting.limited(line_of(commands.waiting_named(self.job_name)))
+        limited = node_state.limited(line_of(commands.waiting_named(self.job_name)))
         script = WATCHED.format(command=line, seconds=LIMIT_SECONDS, limited=limited)
         done = self.controller.run(script, seconds=self.seconds + 10)
         self.explain(nodes, done)
@@ -221,9 +221,9 @@ class Slurm:
         message = refused[0] if refused else f"no result within {self.seconds:.0f} s"
         reason = self.waiting_reason() if QUEUED in done.stderr else ""
         why = f" Slurm's reason: {reason}." if reason else ""
-        if waiting.is_limit(reason) or POLICY in message:
+        if node_state.is_limit(reason) or POLICY in message:
             pytest.skip(f"a limit holds the job of {self.user}.{why or f' Slurm says: {message}.'}")
-        jobs = self.others(nodes, reason) if waiting.is_for_nodes(reason) else []
+        jobs = self.others(nodes, reason) if node_state.is_for_nodes(reason) else []
         if jobs and (not refused or any(word in message for word in BUSY)):
             text = (
                 f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {self.wait_seconds} s.{why}"
@@ -231,12 +231,12 @@ class Slurm:
             self.busy.update(dict.fromkeys(nodes, text))
             pytest.skip(text)
         place = self.place(nodes)
-        repair = waiting.repair_of(place.partition if place else "", reason or message)
+        repair = node_state.repair_of(place.partition if place else "", reason or message)
         raise AssertionError(f"Slurm does not run a job there: {message}.{why} Repair: {repair}")
 
     def waiting_reason(self) -> str:
         """Why the newest test job waits, or waited until it was cancelled; empty if it did not."""
-        return waiting.real_reason(self.controller.run(line_of(commands.reasons_named(self.job_name))).stdout)
+        return node_state.real_reason(self.controller.run(line_of(commands.reasons_named(self.job_name))).stdout)
 
     def others(self, nodes: Sequence[str], reason: str) -> list[str]:
         """The IDs of jobs in a test job's way; with the reason why it waits, of waiting jobs, too."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 import pytest
 
 from slurmfab.base.paths import SLURM_DIRECTORY
@@ -10,15 +13,14 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT
-from slurmfab.commands.checks import associations
-from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.daemons import last_errors
-from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.commands.checks.slurm import JOB_SECONDS, Slurm
 from slurmfab.commands.checks.wanted import deploy, explains_refusals, submit_script
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.commands import SHOW_ASSOCIATIONS
 
 CODE = 7  # exit code of a job that has to fail; no other failure gives this number
 ENDS_BADLY = f"echo $SLURM_JOB_ID; sleep 1; exit {CODE}"  # prints the job ID, and fails after a second
@@ -40,6 +42,12 @@ TRY = "runuser -u %s -- sbatch --test-only --chdir=/tmp --ntasks=1 --wrap=true"
 """Validates a job of a user without submitting it (sbatch(1), --test-only)."""
 
 REFUSED = "Invalid account"  # Slurm's error for a user without an account (slurm_errno.h, ESLURM_INVALID_ACCOUNT)
+
+_ASSOCIATION = re.compile(r"^ClusterName=\S* Account=(\S*) UserName=([^\s(]*)(?:\((-?\d+)\))?", re.MULTILINE)
+_QOS = re.compile(r"^QOS=([^\s(]+)", re.MULTILINE)
+
+_NO_UID = 2**32 - 3
+"""From this number on, a UID is a placeholder for one that slurmctld could not resolve (NO_VAL, slurm.h)."""
 
 
 def test_slurmdbd_knows_the_cluster(database: CheckedHost, controller: CheckedHost, cluster: Cluster) -> None:
@@ -85,8 +93,8 @@ def test_accounts_are_in_force(enforcer: CheckedHost, slurm: Slurm, cluster: Clu
     assert "associations" in enforced, (
         f"slurmctld does not require accounts (AccountingStorageEnforce = {enforced}). Repair: {FAB} deploy"
     )
-    found, expected = associations.ask(enforcer), associations.wanted(cluster)
-    lacking = associations.missing(found, expected)
+    found, expected = ask(enforcer), wanted(cluster)
+    lacking = missing(found, expected)
     assert not lacking, f"slurmctld does not know: {', '.join(lacking[:20])}. Repair: {FAB} deploy"
     strangers = sorted(set(found.strangers) & {user for _, user in expected.pairs})
     assert not strangers, (
@@ -119,7 +127,7 @@ def test_without_an_account_no_job_runs(enforcer: CheckedHost, slurm: Slurm, clu
     """jobs of a user without an account are refused with a reason"""
     if not enforcer.user(STRANGER).exists:
         pytest.skip(f"there is no user {STRANGER} for the test.")
-    if any(user == STRANGER for _, user in associations.ask(enforcer).pairs):
+    if any(user == STRANGER for _, user in ask(enforcer).pairs):
         pytest.skip(f"the user {STRANGER} has an account.")
     done = slurm.controller.run(TRY, STRANGER)
     assert done.rc != 0, f"the user {STRANGER} has no account but may run jobs. Repair: {FAB} deploy"
@@ -138,3 +146,45 @@ def ask_slurmdbd(controller: CheckedHost) -> str | None:
     """Names of the clusters in slurmdbd, one per line; `None` if it does not answer."""
     done = controller.run(f"timeout 20 {line_of(commands.accounts('cluster', ['cluster']))}")
     return str(done.stdout) if done.rc == 0 else None
+
+
+@dataclass(frozen=True)
+class Associations:
+    """Accounts, users and QOS."""
+
+    pairs: frozenset[tuple[str, str]]  # account and user; for the account itself, the user is empty
+    qos: frozenset[str]  # names of the QOS
+    strangers: tuple[str, ...] = ()  # users whose UID slurmctld could not resolve, so that it refuses their jobs
+
+
+def parse(shown: str) -> Associations:
+    """The associations in the output of `scontrol show assoc_mgr flags=assoc,qos`."""
+    found = _ASSOCIATION.findall(shown)
+    strangers = {user for _, user, uid in found if uid and not 0 <= int(uid) < _NO_UID}
+    return Associations(
+        frozenset((account, user) for account, user, _ in found),
+        frozenset(_QOS.findall(shown)),
+        tuple(sorted(strangers)),
+    )
+
+
+def ask(controller: CheckedHost) -> Associations:
+    """The associations in the memory of slurmctld."""
+    return parse(controller.ask(line_of(SHOW_ASSOCIATIONS)))
+
+
+def wanted(cluster: Cluster) -> Associations:
+    """The associations in the cluster file."""
+    accounts = {(account.name, "") for account in cluster.accounts}
+    people = {(account, user.name) for user in cluster.users for account in user.accounts}
+    return Associations(frozenset(accounts | people), frozenset(qos.name for qos in cluster.qos))
+
+
+def missing(found: Associations, expected: Associations) -> list[str]:
+    """Descriptions of the expected QOS, accounts and users that were not found, as in `user ada in physics`."""
+    pairs = sorted(expected.pairs - found.pairs)
+    return [
+        *(f"QOS {name}" for name in sorted(expected.qos - found.qos)),
+        *(f"account {account}" for account, user in pairs if not user),
+        *(f"user {user} in {account}" for account, user in pairs if user),
+    ]

@@ -10,11 +10,11 @@ import pytest
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import MADE_BY_SLURMFAB
-from slurmfab.cluster.inventory.cluster import Cluster, Partition
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.cluster.inventory.slurm_settings import setting
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade, need_files
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.munge import need_munged
@@ -39,7 +39,6 @@ LINKS = (
 )
 """Prints which of Slurm's files are links, and where these lead."""
 
-
 SHARED = (
     f"cd {SLURM_DIRECTORY} 2>/dev/null && for name in $(echo %s); do "
     "[ -e $name ] || [ -L $name ] || continue; "
@@ -55,16 +54,13 @@ def test_partitions_are_as_wanted(cluster: Cluster, slurm: Slurm) -> None:
     other = {
         one.name: wanted
         for one in cluster.partitions
-        if not (wanted := wanted_state(one)).startswith(states.get(one.name, wanted).upper())
+        if not (wanted := (setting(one.settings, "State") or "UP").upper()).startswith(
+            states.get(one.name, wanted).upper()
+        )
     }
     found = "; ".join(f"partition {name} is {states[name].upper()} in slurmctld" for name in other)
     repair = "; ".join(" ".join(update_partition(name, f"State={state}")) for name, state in other.items())
     assert not other, f"{found}, and not in the cluster file: somebody changed it. Repair: {repair}"
-
-
-def wanted_state(partition: Partition) -> str:
-    """The State of a partition in the cluster file, in capitals."""
-    return next((str(value).upper() for key, value in partition.settings.items() if key.lower() == "state"), "UP")
 
 
 def test_files_are_the_controllers(

@@ -14,18 +14,24 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.ports import port
 from slurmfab.cluster.slurm.versions import SlurmVersion, reconfigure_renews_daemons
-from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted, foundation
 from slurmfab.commands.checks.daemons import is_frozen, last_words, listening_ports, newer_files, pid, starts_at_boot
-from slurmfab.commands.checks.directories import LINK, owners, replaceable, wrong_directories
-from slurmfab.commands.checks.drifted import Drifted
-from slurmfab.commands.checks.foundation import foundation
+from slurmfab.commands.checks.directories import (
+    LINK,
+    owners,
+    refused_state,
+    replaceable,
+    unread_state,
+    unsaved_state,
+    unusable_state,
+    wrong_directories,
+)
 from slurmfab.commands.checks.hand_made import HandMade, need_files
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.munge import has_same_key, need_munged, status_of_credential
 from slurmfab.commands.checks.processes import PROGRAMS, Process, processes
 from slurmfab.commands.checks.release import Remark
 from slurmfab.commands.checks.slurm import ping
-from slurmfab.commands.checks.slurmctld_state import refused_state, unread_state, unsaved_state, unusable_state
 from slurmfab.commands.checks.system import munge_socket
 from slurmfab.commands.checks.wanted import LOGS, deploy, log_of, root_places, spool_directory, units_of
 from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE

@@ -7,8 +7,7 @@ from slurmfab.cluster.inventory.accounting import DATABASE_PORT
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm import accounting
 from slurmfab.cluster.slurm.platform import wanted
-from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.test_daemons import assert_is_current, assert_listens
 from slurmfab.commands.checks.wanted import deploy, units_of

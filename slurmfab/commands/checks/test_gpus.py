@@ -12,15 +12,15 @@ from slurmfab.base.paths import IDLE_GPUS_POLICY_UNIT, IDLE_GPUS_UNIT, MIG_UNIT
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks.applies import Drifted
 from slurmfab.commands.checks.daemons import timer_of
-from slurmfab.commands.checks.drifted import Drifted
 from slurmfab.commands.checks.gpu_probe import GONE, host_script, job_script, parse_gpus, parse_job
 from slurmfab.commands.checks.hosts import CheckedHost
-from slurmfab.commands.checks.pairs import side_by_side
 from slurmfab.commands.checks.slurm import Slurm, job_words
+from slurmfab.commands.checks.user_jobs import side_by_side
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
-from slurmfab.core.impact.gpu_changes import changes
+from slurmfab.core.impact.hardware_changes import changes
 from slurmfab.core.plan import mig
 from slurmfab.on_hosts.agent.slurm.mig_instances import layout_text, parse_states
 
@@ -33,6 +33,8 @@ LOGS = (
     "Repair: compare cgroup.conf with the control groups that the host has mounted "
     "(see /var/log/slurmd/slurmd.log), then "
 )
+
+NUMBERS = {1: "one GPU", 2: "two GPUs"}
 
 
 @dataclass(frozen=True)
@@ -145,9 +147,6 @@ def assert_has(count: int, node: str, found: GpuAccess, is_kept_apart: bool) -> 
         f"the file mode of {found.denied} denies access to the slurm user. "
         f"Repair: chmod 0666 {found.denied}, or correct the udev rule"
     )
-
-
-NUMBERS = {1: "one GPU", 2: "two GPUs"}
 
 
 def probe_job(slurm: Slurm, node: str, lock: Lock, *options: str) -> GpuAccess:

@@ -9,10 +9,9 @@ from typing import Any
 from slurmfab.base.paths import JUPYTER_UNIT
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.jupyter import Jupyter
-from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.hosts import CheckedHost, last_object, last_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.plan.phases.jupyter import program
-from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_CERTIFICATES, JUPYTER_PROGRAM
 
 ASK = """
@@ -49,7 +48,8 @@ PARTS = ("jupyterhub", "configurable-http-proxy")
 
 def test_jupyter_answers_over_tls(hub_host: CheckedHost, cluster: Cluster) -> None:
     """JupyterHub answers with its certificate, and asks for a login"""
-    told = ask(hub_host, settings_of(cluster))
+    assert cluster.jupyter is not None
+    told = ask(hub_host, cluster.jupyter)
     repair = f"Repair: {deploy(hub_host.name)}; then see journalctl --unit={JUPYTER_UNIT} there"
     assert told.get("has_form") is True, f"JupyterHub does not ask for a login: {str(told.get('why'))[:300]}. {repair}"
     assert told.get("is_own") is True, (
@@ -81,16 +81,9 @@ def test_jupyter_has_slurmfabs_program(notebook_host: CheckedHost) -> None:
     )
 
 
-def settings_of(cluster: Cluster) -> Jupyter:
-    """What the cluster file says; the checks run only where it says something."""
-    assert cluster.jupyter is not None
-    return cluster.jupyter
-
-
 def ask(host: CheckedHost, jupyter: Jupyter) -> dict[str, Any]:
     """What the hub answers on its host."""
     path = jupyter.certificate or f"{JUPYTER_CERTIFICATES}/server.pem"
     words = shlex.join((jupyter.reached_at, str(jupyter.port), path))
     done = host.run(f"python3 -c {shlex.quote(ASK)} {words}")
-    found = json_objects.parse((str(done.stdout).strip().splitlines() or [""])[-1].encode())
-    return dict(found) if found else {"why": last_words(done)}
+    return last_object(done) or {"why": last_words(done)}

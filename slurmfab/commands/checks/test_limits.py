@@ -13,8 +13,8 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.node_state import is_ready
-from slurmfab.commands.checks.pairs import side_by_side
 from slurmfab.commands.checks.slurm import Slurm, job_words
+from slurmfab.commands.checks.user_jobs import side_by_side
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.client.commands import update_nodes
 

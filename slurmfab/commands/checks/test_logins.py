@@ -8,13 +8,12 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS
-from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
-from slurmfab.core.plan import motd
+from slurmfab.core.plan.phases import logins
 from slurmfab.core.plan.phases.logins import MESSAGE, PAM_SYSTEMD
 from slurmfab.on_hosts.agent.files.sshd_files import DROP_INS
 from slurmfab.on_hosts.agent.people.node_logins import SSHD
@@ -218,7 +217,7 @@ def test_users_of_compute_nodes_need_keys_elsewhere(believing_host: CheckedHost,
 
 def test_users_are_greeted(greeting_host: CheckedHost, cluster: Cluster) -> None:
     """sshd's PAM shows the message of the day, with the cluster file's partitions and limits"""
-    wanted = motd.message(cluster, greeting_host.name).strip()
+    wanted = logins.message_of_the_day(cluster, greeting_host.name).strip()
     message = greeting_host.file(MESSAGE)
     if not message.exists or message.content_string.strip() != wanted:
         raise Drifted(CHANGED_FILE, f"{MESSAGE} differs from the cluster file. Repair: {deploy(greeting_host.name)}")

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.hosts import CheckedHost, last_object, last_words
 from slurmfab.commands.checks.slurm import Slurm
-from slurmfab.on_hosts.agent.core import json_objects
 
 WAIT_SECONDS = 15  # seconds in which slurmctld must call the mail program; an idle slurmctld needs less than one
 
@@ -56,7 +55,8 @@ def test_end_of_a_job_is_mailed(mailer: CheckedHost, slurm: Slurm) -> None:
     watch = ("python3", "-c", WATCH, program, log)
     done = slurm.run((slurm.free_node(),), "true", options=("--mail-type=END", *recipient(slurm)), under=watch)
     assert done.rc == 0, f"the job failed: {last_words(done)}"
-    handed = handed_over(done.stdout)
+    values = last_object(done)
+    handed = Handed(bool(values.get("called")), tuple(map(str, values.get("errors") or ())))
     assert not handed.errors, (
         f"{program} rejected the mail: {handed.errors[-1].partition('error: ')[2]}. "
         f"Repair: {repair(mailer.name, program, slurm.cluster)}"
@@ -79,9 +79,3 @@ def repair(host: str, program: str, cluster: Cluster) -> str:
         f"try it as the slurm user on {host}: echo | {program} -s test {to}; and see {log}; "
         f"if the program was removed for good, {FAB} deploy"
     )
-
-
-def handed_over(output: str) -> Handed:
-    """The result of `WATCH`, from the last line of its output."""
-    values = json_objects.parse((output.strip().splitlines() or [""])[-1].encode()) or {}
-    return Handed(bool(values.get("called")), tuple(map(str, values.get("errors") or ())))

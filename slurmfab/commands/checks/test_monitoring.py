@@ -12,7 +12,7 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.monitoring import CLUSTER, Monitoring
 from slurmfab.cluster.slurm.software import NODE_EXPORTER, PROMETHEUS
 from slurmfab.commands.checks.daemons import timer_of
-from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.hosts import CheckedHost, last_object, last_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.core import json_objects
 
@@ -153,7 +153,7 @@ def answers_there(host: CheckedHost, daemon: Daemon) -> None:
 def ask(host: CheckedHost, address: str, port: int, path: str) -> tuple[str, str]:
     """Ask a daemon from its own host: what kept it from answering, empty for nothing, and the text of the page."""
     done = host.run("python3 -c %s %s %s %s", ASK, address, str(port), path)
-    values = json_objects.parse((str(done.stdout).strip().splitlines() or [""])[-1].encode()) or {}
+    values = last_object(done)
     if done.rc != 0 or not values:
         return last_words(done), ""
     return str(values.get("why", "")), str(values.get("text", ""))

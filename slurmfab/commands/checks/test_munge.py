@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.base.paths import MUNGE_KEY, MUNGE_SOCKET
-from slurmfab.commands.checks.drifted import Drifted
-from slurmfab.commands.checks.foundation import foundation
+from slurmfab.commands.checks.applies import Drifted, foundation
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.munge import has_same_key, need_munged, status_of_credential
 from slurmfab.commands.checks.wanted import deploy

@@ -14,10 +14,8 @@ from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks import node_state
-from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted, foundation
 from slurmfab.commands.checks.daemons import age_of, last_errors
-from slurmfab.commands.checks.drifted import Drifted
-from slurmfab.commands.checks.foundation import foundation
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.results import REPAIR
 from slurmfab.commands.checks.slurm import Slurm

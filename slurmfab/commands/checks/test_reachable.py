@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmfab.base.errors import LoginRefused
-from slurmfab.commands.checks.foundation import foundation
+from slurmfab.commands.checks.applies import foundation
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.shell import NoAnswer
 

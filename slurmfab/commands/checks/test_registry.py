@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.registry import Registry
-from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.commands.checks.hosts import CheckedHost, last_object, last_words
 from slurmfab.commands.checks.wanted import deploy
-from slurmfab.on_hosts.agent.core import json_objects
 
 SECONDS = 10
 DAYS = 30  # a certificate that ends earlier is told
@@ -90,7 +89,7 @@ def ask(host: CheckedHost, place: str) -> Answer:
     """Ask a registry from a host, without a login."""
     name, _, port = place.rpartition(":")
     done = host.run("python3 -c %s %s %s %s", ASK, name, port, f"/etc/containers/certs.d/{place}/ca.crt")
-    values = json_objects.parse((str(done.stdout).strip().splitlines() or [""])[-1].encode()) or {}
+    values = last_object(done)
     if done.rc != 0 or not values:
         return Answer(last_words(done), 0, 0, 0)
     ends, read, write = (values.get(name) for name in ("ends", "read", "write"))

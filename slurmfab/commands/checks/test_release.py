@@ -14,7 +14,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm import mixed
 from slurmfab.cluster.slurm.platform import wanted
-from slurmfab.commands.checks.foundation import foundation
+from slurmfab.commands.checks.applies import foundation
 from slurmfab.commands.checks.hand_made import lives_without_files
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.processes import SLURMS, processes

@@ -7,10 +7,9 @@ from typing import Any
 
 from slurmfab.base.paths import REST_SOCKET
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
+from slurmfab.commands.checks.hosts import CheckedHost, last_object, last_words, line_of
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.client import commands
-from slurmfab.on_hosts.agent.core import json_objects
 
 NAME = "slurmfab-rest-check"
 SECONDS = 20
@@ -84,5 +83,4 @@ def ask(host: CheckedHost, cluster: Cluster) -> dict[str, Any]:
     """What slurmrestd answered; the token stays on the host."""
     partition = commands.PARTITION if cluster.own_partition else ""
     done = host.run(f"python3 -c {shlex.quote(ASK)} {shlex.quote(cluster.slurm_user)} {shlex.quote(partition)}")
-    found = json_objects.parse((str(done.stdout).strip().splitlines() or [""])[-1].encode())
-    return dict(found) if found else {"why": last_words(done)}
+    return last_object(done) or {"why": last_words(done)}

@@ -9,8 +9,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import deb_files, file_contents
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.site_packages import Wanted
-from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE

@@ -5,24 +5,44 @@ from __future__ import annotations
 import secrets
 import shlex
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import pytest
 
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.mounts import Mount, covering
-from slurmfab.cluster.inventory.storage import limits, mounts_of, places
-from slurmfab.commands.checks import storage
+from slurmfab.cluster.inventory.storage import clients, exports_of, limits, mounts_of, places
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
-from slurmfab.commands.checks.storage import DENIED, NOBODY, Proof
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.mounts import exports, quotas
+from slurmfab.on_hosts.agent.mounts.exports import Entry
 from slurmfab.on_hosts.agent.mounts.mount_point import is_right
 from slurmfab.on_hosts.agent.mounts.mount_units import AUTOFS, mounted_at
 
 KIB_PER_GB = 1 << 20
+
+SECONDS = 10  # time limit of each access: a file server that takes longer does not work for people either
+LATE = (124, 137)  # exit codes of timeout(1) for a command that it has stopped
+NO_ANSWER = f"no answer within {SECONDS} s; is its server up?"
+
+LIMITED = """\
+told=$(mktemp) && {{ {{ {command} >"$told" 2>&1; echo $? >"$told.rc"; }} </dev/null >/dev/null 2>&1 & }}
+for try in $(seq {tries}); do test -s "$told.rc" && break; sleep 0.1; done
+code=$(cat "$told.rc" 2>/dev/null || echo 124); cat "$told"; rm -f "$told" "$told.rc"; exit "$code"
+"""
+"""Runs a command in the background, and waits for its end, but not for longer than the time limit."""
+
+ROOT, NOBODY = "root", "nobody"
+OPEN = "any"  # the name of a directory in which everybody may write
+
+DENIED = ("Permission denied", "Operation not permitted")
+"""What a file server that gives root no rights there (root_squash) answers."""
+
+READ = "for try in $(seq 40); do test -e {file} && break; sleep 0.2; done; cat {file}"
+"""Waits for a file: a host may remember for some seconds that it was not there."""
 
 
 def test_mounts_are_there(mounting: CheckedHost, cluster: Cluster) -> None:
@@ -34,7 +54,7 @@ def test_mounts_are_there(mounting: CheckedHost, cluster: Cluster) -> None:
 
 def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """the directories of its exports are served to the hosts that may mount them"""
-    wanted = storage.wanted_exports(cluster, lock, exporting.name)
+    wanted = wanted_exports(cluster, lock, exporting.name)
     if not wanted:
         raise DoesNotApply("no other host may mount what it exports")
     server, threads = exporting.service("nfs-server"), exporting.file("/proc/fs/nfsd/threads")
@@ -75,13 +95,11 @@ def test_files_are_shared(mounting: CheckedHost, others: Mapping[str, CheckedHos
     written = [one for one in mounts_of(cluster, mounting.name) if elsewhere(cluster, mounting.name, one)]
     if not written:
         raise DoesNotApply("no other host has one of its mounts, or it may not write there")
-    shared = [
-        (mount, partner) for mount in written if (partner := storage.partner(cluster, mounting.name, others, mount))
-    ]
+    shared = [(mount, other) for mount in written if (other := partner(cluster, mounting.name, others, mount))]
     if not shared:
         pytest.skip("no other host that answers has one of its mounts.")
     table = mounts.parse(mounting.ask("cat /proc/self/mountinfo"))
-    there = [(mount, partner) for mount, partner in shared if not wrong_mount(mount, table)]
+    there = [(mount, other) for mount, other in shared if not wrong_mount(mount, table)]
     wrong = [f"{mount.path}: {why}" for mount, other in there if (why := not_shared(cluster, mounting, other, mount))]
     assert not wrong, (
         f"{'; '.join(wrong)}. Repair: see the file server, its exports, and `journalctl -b` on {mounting.name}"
@@ -97,8 +115,8 @@ def test_homes_are_on_their_mount(mounting: CheckedHost, cluster: Cluster) -> No
         raise DoesNotApply("no user of the cluster file has a home on a mount")
     # Not stat(1), which takes a bind mount for the file system below it.
     script = "".join(f"test ! -e {home} || echo $(findmnt -n -o TARGET --target {home}) {home}; " for home in homes)
-    done = mounting.run(storage.as_user(storage.ROOT, f"{script}true"), seconds=3 * storage.SECONDS)
-    assert done.rc not in storage.LATE, f"homes do not answer within {storage.SECONDS} s; is their server up?"
+    done = mounting.run(as_user(ROOT, f"{script}true"), seconds=3 * SECONDS)
+    assert done.rc not in LATE, f"homes do not answer within {SECONDS} s; is their server up?"
     found = {home: point for point, _, home in (line.partition(" ") for line in str(done.stdout).splitlines())}
     wrong = [f"{home} is on {found[home]}" for home, point in homes.items() if found.get(home, point) != point]
     assert not wrong, f"{'; '.join(wrong[:3])}, where other hosts do not see it. Repair: {deploy(mounting.name)}"
@@ -109,8 +127,8 @@ def test_scratch_has_its_place(scratch_node: CheckedHost, cluster: Cluster) -> N
     assert cluster.scratch is not None, "the fixture has only nodes with it"
     path, size = cluster.scratch.path, cluster.scratch.of_node(scratch_node.name)
     script = f"stat -c '%F, %U, %a' {path} && df -Pk {path} | tail -n 1"
-    done = scratch_node.run(storage.as_user(storage.ROOT, script), seconds=3 * storage.SECONDS)
-    assert done.rc not in storage.LATE, f"{path} does not answer within {storage.SECONDS} s; is its disk ill?"
+    done = scratch_node.run(as_user(ROOT, script), seconds=3 * SECONDS)
+    assert done.rc not in LATE, f"{path} does not answer within {SECONDS} s; is its disk ill?"
     below = covering(mounts_of(cluster, scratch_node.name), path)
     why = wrong_scratch(path, size, below.path if below else "", str(done.stdout).splitlines())
     assert not why, f"{why}. Repair: {deploy(scratch_node.name)}"
@@ -136,7 +154,7 @@ def wrong_scratch(path: str, size: int, mount: str, printed: list[str]) -> str:
 
 def elsewhere(cluster: Cluster, host: str, mount: Mount) -> bool:
     """Whether a host writes to a mount whose files another host of the cluster file has, too."""
-    same = set() if mount.is_read_only else {*storage.with_same_files(cluster, mount)}
+    same = set() if mount.is_read_only else {*with_same_files(cluster, mount)}
     return any(same.intersection(mounts_of(cluster, other)) for other in cluster.hosts if other != host)
 
 
@@ -162,31 +180,121 @@ def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:
 
 def not_shared(cluster: Cluster, host: CheckedHost, other: CheckedHost, mount: Mount) -> str:
     """Why files of a mount do not get to another host; empty if root's, or else an ordinary user's, do."""
-    some, why = storage.proofs(cluster, host.name, mount, secrets.token_hex(6)), ""
+    some, why = proofs(cluster, host.name, mount, secrets.token_hex(6)), ""
     try:
         why = root_is_not_shared(host, other, some[0]) or user_is_not_shared(host, other, some[1])
         return why
     finally:
-        if storage.NO_ANSWER not in why:
-            storage.clean(host, some)
+        if NO_ANSWER not in why:
+            clean(host, some)
 
 
 def root_is_not_shared(host: CheckedHost, other: CheckedHost, proof: Proof) -> str:
     """Why root's files do not come from one host to another; empty if they do, or if the server denies root."""
-    why = storage.write(host, proof)
+    why = write(host, proof)
     if why:
         return "" if any(one in why for one in DENIED) else f"root cannot write there: {why}"
-    why = storage.read(other, proof)
+    why = read(other, proof)
     return f"{other.name} does not see what root writes here: {why}" if why else ""
 
 
 def user_is_not_shared(host: CheckedHost, other: CheckedHost, proof: Proof) -> str:
     """Why an ordinary user's files do not; empty if they do, or if such users may not enter the mount."""
     directory = proof.file.rpartition("/")[0]
-    if proof.user == NOBODY and storage.attempt(host, NOBODY, f"cd {shlex.quote(directory)}"):
+    if proof.user == NOBODY and attempt(host, NOBODY, f"cd {shlex.quote(directory)}"):
         return ""
-    why = storage.write(host, proof)
+    why = write(host, proof)
     if why:
         return f"{proof.user} cannot write to {directory}: {why}"
-    why = storage.read(other, proof)
+    why = read(other, proof)
     return f"{other.name} does not see what {proof.user} writes here: {why}" if why else ""
+
+
+class Proof(NamedTuple):
+    """A file that a user writes on one host and reads on another."""
+
+    user: str
+    file: str
+    text: str
+
+
+def home_user(cluster: Cluster, host: str, mount: Mount) -> tuple[str, str]:
+    """The first user of the cluster file whose home is on a mount of a host, and the home; empty for none."""
+    mounts = mounts_of(cluster, host)
+    found = ((one.name, one.home_directory) for one in cluster.users if covering(mounts, one.home_directory) is mount)
+    return next(found, ("", ""))
+
+
+def proofs(cluster: Cluster, host: str, mount: Mount, token: str) -> tuple[Proof, Proof]:
+    """What root and an ordinary user (one in its home, or `nobody` in a new directory) write from this host."""
+    name = f".slurmfab-check-{token}"
+    user, home = home_user(cluster, host, mount)
+    directory = f"{mount.path}/{name}"
+    file = f"{home}/{name}" if user else f"{directory}/{OPEN}/{NOBODY}"
+    return Proof(ROOT, f"{directory}/{ROOT}", token), Proof(user or NOBODY, file, token)
+
+
+def as_user(user: str, script: str) -> str:
+    """A command that runs a script as a user, with a time limit even if it hangs on a silent file server."""
+    shell = ["sh", "-c", script] if user == ROOT else ["su", "-s", "/bin/sh", user, "-c", script]
+    return LIMITED.format(command=shlex.join(["timeout", "-k", "1", str(SECONDS), *shell]), tries=(SECONDS + 2) * 10)
+
+
+def attempt(host: CheckedHost, user: str, script: str) -> str:
+    """Run a script as a user, and return why it fails; empty if it does not."""
+    done = host.run(as_user(user, script), seconds=3 * SECONDS)
+    if done.rc in LATE:
+        return NO_ANSWER
+    return "" if done.rc == 0 else last_words(done)
+
+
+def write(host: CheckedHost, proof: Proof) -> str:
+    """Write a file, and return why that fails; root makes its directory, and one below it for everybody."""
+    file, directory = shlex.quote(proof.file), proof.file.rpartition("/")[0]
+    script = f"echo {proof.text} > {file}"
+    if proof.user == ROOT:
+        script = (
+            f"mkdir -m 755 {shlex.quote(directory)} && {script} && mkdir -m 1777 {shlex.quote(f'{directory}/{OPEN}')}"
+        )
+    return attempt(host, proof.user, script)
+
+
+def read(host: CheckedHost, proof: Proof) -> str:
+    """Read a file that another host has written, and return why that fails, or what else is in it."""
+    file = shlex.quote(proof.file)
+    return attempt(host, proof.user, f"{READ.format(file=file)} | grep -qx {proof.text} || {{ cat {file}; exit 1; }}")
+
+
+def clean(host: CheckedHost, some: tuple[Proof, Proof]) -> None:
+    """Remove what `write` made."""
+    directory = shlex.quote(some[0].file.rpartition("/")[0])
+    attempt(host, ROOT, f"rm -rf -- {directory}")
+    if some[1].user != NOBODY:
+        attempt(host, some[1].user, f"rm -f -- {shlex.quote(some[1].file)}")
+
+
+def partner(cluster: Cluster, host: str, others: Mapping[str, CheckedHost], mount: Mount) -> CheckedHost | None:
+    """The host that reads what another writes: the next one in the cluster file with this mount; `None` for none."""
+    same = set(with_same_files(cluster, mount))
+    having = [name for name in cluster.hosts if name in {host, *others} and same.intersection(mounts_of(cluster, name))]
+    following = having[(having.index(host) + 1) % len(having)]
+    return others.get(following) if following != host else None
+
+
+def wanted_exports(cluster: Cluster, lock: Lock, host: str) -> dict[Entry, str]:
+    """The entries that a server has to have: one for each directory and each known host that may mount it."""
+    known = {name for name, one in lock.hosts.items() if one.hostname}
+    return {
+        (export.path, cluster.addresses.get(client) or client): ",".join(export.options)
+        for export in exports_of(cluster, host)
+        for client in clients(cluster, export)
+        if client in known
+    }
+
+
+def with_same_files(cluster: Cluster, mount: Mount) -> tuple[Mount, ...]:
+    """The mounts that show the same files on other hosts: the mount itself, or both kinds of an export's."""
+    for _, here, elsewhere in cluster.served:
+        if mount in (here, elsewhere):
+            return tuple(filter(None, (here, elsewhere)))
+    return (mount,) if mount.is_network else ()

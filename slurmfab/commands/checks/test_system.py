@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from slurmfab.base.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.checks.foundation import foundation
+from slurmfab.commands.checks.applies import foundation
 from slurmfab.commands.checks.hand_made import need_files
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.release import Remark

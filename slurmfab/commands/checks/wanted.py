@@ -12,12 +12,12 @@ from slurmfab.cluster.inventory import slurm_files
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.ports import setting
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.cluster.slurm import accounting, places
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.core.plan.phases import site_files as phase
 from slurmfab.core.plan.plan_input import PlanInput, digest
-from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of as gpus_by_type
+from slurmfab.on_hosts.agent.client.amounts import gpus_of as gpus_by_type
 
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf")  # Slurm's configuration files that slurmd reads
 NO_MAIL = "/bin/true"  # MailProg that sends no mail

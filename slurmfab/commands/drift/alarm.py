@@ -41,6 +41,27 @@ service."""
 KINDS = (CHANGED_FILE, OLDER_FILE, KEY_NOT_LOADED, CRASHED, OTHER_HARDWARE, OTHER)  # all kinds of differences
 MOST_LINES = 20  # how many lines about differences are shown; the plan shows all
 
+MOST_BYTES = 64 * 1024 * 1024
+Problem = tuple[str, str]  # a host, and what is wrong there; an empty host stands for the whole cluster
+UNCOMPARED: Problem = ("", "the hosts could not be compared")
+NOT_COMPARED = "not compared"
+_Text = Annotated[str, Field(max_length=10_000)]
+
+TYPES = {
+    "slurmfab_drift_resources": "Resources on hosts that are not as the cluster file says, by kind of difference.",
+    "slurmfab_drift_host_resources": "The same by host; hosts without a difference have no line.",
+    "slurmfab_drift_hosts": "Hosts by what the comparison found; sleeping nodes are not among them.",
+    "slurmfab_drift_last_run_timestamp_seconds": "When the hosts were last compared.",
+    "slurmfab_drift_last_run_duration_seconds": "How long that took.",
+}
+"""The metrics with their help; all are gauges."""
+
+Sample = tuple[dict[str, str], float]
+VERSION = 1  # version of the JSON format
+
+LEAVE = f"umask 022 && cat >{DRIFT_RESULT}.new && mv {DRIFT_RESULT}.new {DRIFT_RESULT}"
+"""The command by which the controller takes the numbers from standard input."""
+
 
 @shows("host", "resource", Key("kind", "shown_kind"))
 @dataclass(frozen=True, order=True)
@@ -123,15 +144,6 @@ def findings_of(report: Report) -> Findings:
     return Findings(report.cluster, report.hosts, tuple(sorted(found)), reasons, asleep)
 
 
-MOST_BYTES = 64 * 1024 * 1024
-
-Problem = tuple[str, str]  # a host, and what is wrong there; an empty host stands for the whole cluster
-
-UNCOMPARED: Problem = ("", "the hosts could not be compared")
-NOT_COMPARED = "not compared"
-_Text = Annotated[str, Field(max_length=10_000)]
-
-
 class _Stored(BaseModel):
     """What is in the file."""
 
@@ -206,18 +218,6 @@ def save_memory(cluster_file: Path, problems: frozenset[Problem]) -> None:
     atomic_file.write_private(path_of(cluster_file), text, cluster_file)
 
 
-TYPES = {
-    "slurmfab_drift_resources": "Resources on hosts that are not as the cluster file says, by kind of difference.",
-    "slurmfab_drift_host_resources": "The same by host; hosts without a difference have no line.",
-    "slurmfab_drift_hosts": "Hosts by what the comparison found; sleeping nodes are not among them.",
-    "slurmfab_drift_last_run_timestamp_seconds": "When the hosts were last compared.",
-    "slurmfab_drift_last_run_duration_seconds": "How long that took.",
-}
-"""The metrics with their help; all are gauges."""
-
-Sample = tuple[dict[str, str], float]
-
-
 def exposition(findings: Findings, at: float, seconds: float) -> str:
     """The findings in Prometheus' text format. `at`: when it ended, in seconds since 1970."""
     kinds = Counter(one.kind for one in findings.differing)
@@ -240,12 +240,6 @@ def labels(values: dict[str, str]) -> str:
     """Labels of a sample; backslashes, quotes and line breaks are escaped."""
     escaped = (value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for value in values.values())
     return ",".join(f'{name}="{value}"' for name, value in zip(values, escaped, strict=True))
-
-
-VERSION = 1  # version of the JSON format
-
-LEAVE = f"umask 022 && cat >{DRIFT_RESULT}.new && mv {DRIFT_RESULT}.new {DRIFT_RESULT}"
-"""The command by which the controller takes the numbers from standard input."""
 
 
 @shows(
@@ -337,7 +331,7 @@ def run(cluster: str, output: Output) -> int:
 
 def tell_controller(known: Inventory, findings: Findings, output: Output) -> None:
     """Leave the numbers on the controller, as Prometheus has Slurm's from there; HostError if it takes none."""
-    from slurmfab.commands.checks.opener import opened, opener_of
+    from slurmfab.commands.checks.hosts import opened, opener_of
 
     controller = known.cluster.controller
     kinds = Counter(one.kind for one in findings.differing)

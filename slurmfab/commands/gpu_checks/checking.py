@@ -14,7 +14,7 @@ from slurmfab.base.paths import GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks.opener import opened, opener_of
+from slurmfab.commands.checks.hosts import opened, opener_of
 from slurmfab.commands.nodes.drain import compute_nodes
 from slurmfab.core.engine import missing_lock, session
 from slurmfab.core.plan.phases.gpu_checks import BESIDES_WAITING, own_partition, settings
@@ -133,9 +133,10 @@ def loaded(cluster: str) -> Inventory:
 
 @contextmanager
 def asker(known: Inventory, output: session.Output, password: str = "") -> Iterator[Ask]:
-    """A context's function, as `SshShell.follow`, on a controller whose installed check matches the cluster file.
+    """A context with a function that runs a command on the controller, as `SshShell.follow` does.
 
-    Raises HostError if it cannot be reached; InputError if the check is missing, or has other settings.
+    Raises HostError if it cannot be reached; InputError if the check is not installed there, or with other settings
+    than the cluster file's.
     """
     controller = known.cluster.controller
     with opened(opener_of(output, password), known, controller) as host:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import socket
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
-from slurmfab.base.terminal import write
+from slurmfab.base.terminal import table, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.core.engine import record
 from slurmfab.core.engine.record import Record
@@ -150,12 +151,8 @@ def overview(records: Iterable[Record], path: Path) -> str:
     rows = [(one.run, at(one), one.by, fold(one.hosts), result_text(one)) for one in records]
     if not rows:
         return no_runs_text(path)
-    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
-    lines = []
-    for row, one in zip(rows, records, strict=True):
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, [*widths, 0], strict=True))
-        lines += ["  ".join(cells).rstrip(), f"    {changes_text(one)}"]
-    return "\n".join(lines)
+    changes = (f"    {changes_text(one)}" for one in records)
+    return "\n".join(line for pair in zip(table(rows, width=0), changes, strict=True) for line in pair)
 
 
 def at(one: Record) -> str:
@@ -184,7 +181,7 @@ def changes_text(one: Record) -> str:
     """What a run changed, in brief: `slurm.conf on ctl,n[1-3]; 4 services`."""
     done = [(step.host, outcome) for step in one.steps for outcome in step.with_status(CHANGED)]
     hosts_of: dict[str, list[str]] = {}
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     acts: dict[str, list[str]] = {}
     entries: dict[str, None] = {}
     for host, outcome in done:
@@ -195,7 +192,7 @@ def changes_text(one: Record) -> str:
             for file in files:
                 hosts_of.setdefault(file, []).append(host)
         elif kind in COUNTED_KINDS:
-            counts[kind] = counts.get(kind, 0) + 1
+            counts[kind] += 1
         else:
             entries.update(accounts_of(outcome))
     files_on: dict[frozenset[str], list[str]] = {}

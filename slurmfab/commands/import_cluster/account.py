@@ -9,11 +9,10 @@ from slurmfab.base.hostlist import fold
 from slurmfab.cluster.slurm.conf_text import REPEATED, SYNONYMS, parse
 from slurmfab.commands.import_cluster import database, settings
 from slurmfab.commands.import_cluster.carried import Carried
-from slurmfab.commands.import_cluster.draft import Overrides
+from slurmfab.commands.import_cluster.draft import OldLine, Overrides, old_lines
 from slurmfab.commands.import_cluster.found import Kept
 from slurmfab.commands.import_cluster.nodes import DISCOVERED, OWN_PARTITION, unknown
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
-from slurmfab.commands.import_cluster.old_lines import OldLine, old_lines
 from slurmfab.commands.import_cluster.settings import Settled
 
 SAME = "as slurmfab writes it"

@@ -61,7 +61,10 @@ def summed_up(contact: Contact, answers: Answers) -> Asked:
     found = FoundCluster(
         controller=next(name for name, key in there.items() if key == answers.controller),
         hosts={name: host_files(files[key]) for name, key in there.items()},
-        facts={name: with_slurm_conf(contact, key, name, files[key]) for name, key in there.items()},
+        facts={
+            name: replace(contact.facts[key], name=name, slurm_conf=HIDDEN_SETTING.sub("", files[key]["slurm_conf"]))
+            for name, key in there.items()
+        },
         addresses={**tried, **{name: one.address for name, one in discovered.items()}},
         accounts=answers.accounts,
         unreachable=dict(unreachable(contact, answers)),
@@ -95,16 +98,14 @@ def unreachable(contact: Contact, answers: Answers) -> Iterator[tuple[str, str]]
             yield name, NOT_ASKED
 
 
-def with_slurm_conf(contact: Contact, key: str, name: str, answer: Mapping[str, Any]) -> Any:
-    """The facts of a host, met as `key`, under its name in the cluster, with slurm.conf without passwords."""
-    return replace(contact.facts[key], name=name, slurm_conf=HIDDEN_SETTING.sub("", answer["slurm_conf"]))
-
-
 def host_files(answer: Mapping[str, Any]) -> HostFiles:
     """What Slurm has on a host, from the agent's answer."""
     places = answer["places"]
     return HostFiles(
-        files=tuple(FoundFile(path, cleaned(path, text), mode, link) for path, text, mode, link in answer["files"]),
+        files=tuple(
+            FoundFile(path, text if path.endswith("/slurmdbd.conf") else HIDDEN_SETTING.sub("", text), mode, link)
+            for path, text, mode, link in answer["files"]
+        ),
         program=places["program"],
         version=places["version"],
         configless=places["configless"],
@@ -113,11 +114,6 @@ def host_files(answer: Mapping[str, Any]) -> HostFiles:
         left=dict(answer["left"]),
         mark=answer["mark"],
     )
-
-
-def cleaned(path: str, text: str) -> str:
-    """The text of a file without settings that have no value any more; slurmdbd.conf keeps them."""
-    return text if path.endswith("/slurmdbd.conf") else HIDDEN_SETTING.sub("", text)
 
 
 def strangers(contact: Contact, answers: Answers) -> Iterator[tuple[str, str]]:

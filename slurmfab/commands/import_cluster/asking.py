@@ -14,8 +14,8 @@ from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.accounts import export
 from slurmfab.commands.import_cluster import asked
-from slurmfab.commands.import_cluster.accounts import ALWAYS
 from slurmfab.commands.import_cluster.contact import Contact, Target, found_target, typed_target
+from slurmfab.commands.import_cluster.database import ALWAYS
 from slurmfab.commands.import_cluster.members import SLURMDBD, Member, Members, controllers_of, members
 from slurmfab.commands.nodes import membership
 from slurmfab.commands.nodes.existing_cluster import is_dotted
@@ -117,7 +117,10 @@ def is_itself(contact: Contact, answers: Mapping[str, Any], host: str, name: str
 def meet_controller(
     contact: Contact, answers: dict[str, Any], start: str, controller: tuple[str, str], progress: Progress
 ) -> str:
-    """Connect to the controller that `start`'s slurm.conf names, and return its name there; SlurmfabError."""
+    """Connect to the controller that a slurm.conf names, and return the name under which it was met.
+
+    `start`: the host whose slurm.conf it is. Raises SlurmfabError if it does not answer.
+    """
     name, place = controller[0], controller[1] or controller[0]
     address = place if is_address(place) else first_of(contact.ask([start], "addresses", names=[place]), place)
     found = short(name)

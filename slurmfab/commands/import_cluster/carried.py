@@ -48,7 +48,8 @@ class Carried:
 def carried(old: OldCluster) -> Carried:
     """The files of Slurm's directory that come along, the same on all hosts from now on."""
     names: dict[str, dict[str, FoundFile]] = {}
-    for host in hosts_with_files(old):
+    own = [host for host, files in old.found.hosts.items() if not files.configless]
+    for host in dict.fromkeys((old.found.controller, *own)):
         for file in old.files(host).files:
             if name := carried_name(old, file.path):
                 names.setdefault(name, {})[host] = file
@@ -68,12 +69,6 @@ def carried(old: OldCluster) -> Carried:
             *(remark for name in taken if (remark := about_others(old, name, names[name]))),
         ),
     )
-
-
-def hosts_with_files(old: OldCluster) -> tuple[str, ...]:
-    """The hosts with files of their own, the primary controller first."""
-    own = [host for host, files in old.found.hosts.items() if not files.configless]
-    return tuple(dict.fromkeys((old.found.controller, *own)))
 
 
 def carried_name(old: OldCluster, path: str) -> str:

@@ -79,7 +79,7 @@ class Contact:
         self.failed = {name: error for name, error in self.failed.items() if name not in self.facts}
 
     def ask(self, hosts: Iterable[str], operation: str, **fields: Any) -> Mapping[str, Any]:
-        """Ask met hosts one of `slurmfab.on_hosts.agent.main.READINGS`; silent ones are in `failed`, without facts."""
+        """Ask met hosts one of `slurmfab.on_hosts.agent.main.MODULE_OF`; silent ones are in `failed`, without facts."""
         request, key = {"op": operation, **fields}, operation.replace("-", "_")
         answers, failed = discovery.on_all(
             hosts, lambda host: answer_value(host, self.transport.call(host, request), key)

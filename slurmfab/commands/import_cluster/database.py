@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
-from slurmfab.cluster.inventory.accounting import DATABASE_PORT
+from slurmfab.cluster.inventory.accounting import DATABASE_PORT, ROOT
 from slurmfab.cluster.inventory.slurm_settings import SLURMDBD_CONF_KEYS_OF_SLURMFAB
 from slurmfab.cluster.slurm import accounting, keys
 from slurmfab.cluster.slurm.conf_text import Settings, parse
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.import_cluster.draft import Overrides
 from slurmfab.commands.import_cluster.old_cluster import SLURMDBD, OldCluster
+from slurmfab.core.plan.phases.accounts import SLURM
 from slurmfab.core.plan.plan_input import LOOPBACK
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import DEFAULTS
 
@@ -19,6 +21,8 @@ FILE = "slurmdbd.conf"
 DEFAULT_NAME, OUR_USER = "slurm_acct_db", "slurm"
 ELSEWHERE = frozenset(key.lower() for key in SLURMDBD_CONF_KEYS_OF_SLURMFAB)
 """Keys that come from the section `database`."""
+
+ALWAYS = ("", ROOT, SLURM)  # users of associations that are no people
 
 
 def section(old: OldCluster) -> dict[str, str]:
@@ -116,3 +120,29 @@ def spelled(old: OldCluster, key: str) -> str:
     """A key of slurmdbd.conf as the manual spells it, or else as the file does."""
     known = keys.SLURMDBD_CONF.get(key)
     return known.name if known else parse(old.text_of(old.database_host, FILE)).spelled.get(key, key)
+
+
+def of_people(answer: Mapping[str, Any], people: Collection[str] | None) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """What sacctmgr showed, without users whom the controller does not know, and the names of these.
+
+    `people`: the users whom the controller knows; `None` if it was not asked.
+    """
+    if people is None:
+        return answer, ()
+    users = {user for _, user, _ in answer["associations"] if user not in ALWAYS}
+    gone = users - {*people}
+    accounts = [(head, coordinators) for *head, coordinators in answer["accounts"]]
+    kept = {
+        "associations": [one for one in answer["associations"] if one[1] not in gone],
+        "accounts": [[*head, [one for one in coordinators if one not in gone]] for head, coordinators in accounts],
+        "partitioned": [one for one in answer["partitioned"] if one[1] not in gone],
+    }
+    return {**answer, **kept}, tuple(sorted(gone))
+
+
+def remark(gone: Collection[str], controller: str) -> str:
+    """What people should know of the users that are left out."""
+    return (
+        f"Not in the cluster file, because {controller} knows no such user (getent passwd): {', '.join(gone)}. "
+        "slurmdbd keeps them and their history; remove them there with sacctmgr, if they have left."
+    )

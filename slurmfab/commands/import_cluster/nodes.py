@@ -8,9 +8,8 @@ from functools import cache
 from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm import keys, meaning
 from slurmfab.cluster.slurm.versions import SlurmVersion, complaints
-from slurmfab.commands.import_cluster.draft import Comments, PartitionDraft
+from slurmfab.commands.import_cluster.draft import Comments, PartitionDraft, old_lines
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
-from slurmfab.commands.import_cluster.old_lines import old_lines
 
 LAYOUT = ("boards", "socketsperboard", "corespersocket", "threadspercore", "cpus")
 """Keys of a node's cores, of which Slurm completes the missing ones."""

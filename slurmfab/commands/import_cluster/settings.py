@@ -47,25 +47,15 @@ class Settled:
 def settle(draft: Draft, old: OldCluster) -> Settled:
     """Add to a draft what makes its files say the same to Slurm as the old ones; ClusterFileError if refused."""
     for _ in range(MOST_ROUNDS):
-        plan_input = plan_of(draft, old)
-        left = left_over(plan_input, old)
+        cluster = loading.parse(cluster_text.text(draft), WHERE)
+        plan_input = PlanInput(cluster, first_lock(cluster, old), old.found.facts)
+        before = {file: text for file, text in old.texts.items() if file in OVERRIDDEN}
+        left = differences(before, plan_input.rendered, plan_input.is_same_host)
         better = corrected(draft, old, plan_input, left)
         if better == draft:
             break
         draft = better
     return Settled(draft, plan_input, tuple(one for one in left if one.kind != TEXT))
-
-
-def plan_of(draft: Draft, old: OldCluster) -> PlanInput:
-    """What the first plan with a cluster file would be made from."""
-    cluster = loading.parse(cluster_text.text(draft), WHERE)
-    return PlanInput(cluster, first_lock(cluster, old), old.found.facts)
-
-
-def left_over(plan_input: PlanInput, old: OldCluster) -> tuple[Difference, ...]:
-    """The differences between the old slurm.conf and cgroup.conf and those of a plan."""
-    before = {file: text for file, text in old.texts.items() if file in OVERRIDDEN}
-    return differences(before, plan_input.rendered, plan_input.is_same_host)
 
 
 def corrected(draft: Draft, old: OldCluster, plan_input: PlanInput, left: Sequence[Difference]) -> Draft:

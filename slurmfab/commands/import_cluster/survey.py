@@ -14,25 +14,15 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.slurm import keys
 from slurmfab.cluster.slurm.platform import DEBIAN, installed
 from slurmfab.commands.accounts import export
-from slurmfab.commands.import_cluster import (
-    accounts,
-    cluster_text,
-    database,
-    devices,
-    nodes,
-    places,
-    refusals,
-    settings,
-)
+from slurmfab.commands.import_cluster import cluster_text, database, devices, nodes, places, refusals, settings
 from slurmfab.commands.import_cluster.account import Accountant
 from slurmfab.commands.import_cluster.carried import Carried, carried
-from slurmfab.commands.import_cluster.draft import Draft
+from slurmfab.commands.import_cluster.draft import Draft, comments_by_key
 from slurmfab.commands.import_cluster.found import FoundCluster, Takeover
 from slurmfab.commands.import_cluster.nodes import OWN_PARTITION
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
-from slurmfab.commands.import_cluster.old_lines import comments_by_key
+from slurmfab.commands.import_cluster.places import shared_directory
 from slurmfab.commands.import_cluster.settings import Settled
-from slurmfab.commands.import_cluster.shared_directory import shared_directory
 from slurmfab.core.impact.slurm_diff import TEXT, differences
 from slurmfab.core.plan.hand_made_files import may_stay
 from slurmfab.core.plan.phases.daemons import renewal
@@ -158,8 +148,8 @@ def with_accounts(settled: Settled, old: OldCluster) -> tuple[Settled, tuple[str
     if not settled.draft.database or not old.found.accounts:
         return settled, ()
     known = Inventory(settled.plan_input.cluster, settled.plan_input.lock, Path(settings.WHERE))
-    answer, gone = accounts.of_people(old.found.accounts, old.found.people)
-    remarks = (accounts.remark(gone, old.found.controller),) if gone else ()
+    answer, gone = database.of_people(old.found.accounts, old.found.people)
+    remarks = (database.remark(gone, old.found.controller),) if gone else ()
     try:
         return settings.settle(replace(settled.draft, accounts=export.text(known, answer)), old), remarks
     except ClusterFileError as error:

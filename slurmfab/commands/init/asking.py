@@ -224,8 +224,11 @@ def init(cluster: str, given: Mapping[str, str | bool], *, yes: bool) -> int:
     answers = checked(given)
     if not yes and can_ask():
         try:
-            answers = ask_all(answers, given)
-            if not is_agreed(f"Write {path}? [Y/n] "):
+            write(BEGINNING, sys.stderr)
+            for question in QUESTIONS:
+                if question.field not in given:
+                    answers = ask(question, answers)
+            if typed(f"Write {path}? [Y/n] ").lower() not in ("", *YES):
                 raise SlurmfabError(NOTHING)
         except KeyboardInterrupt:
             write(f"\n{NOTHING}", sys.stderr)
@@ -254,15 +257,6 @@ def checked(given: Mapping[str, str | bool]) -> Answers:
             answers = answers.with_answer(question.field, given[question.field])
             if wrong := complaint(answers):
                 raise InputError(f"{question.flag} {given[question.field]}: {wrong}. {NOTHING}")
-    return answers
-
-
-def ask_all(answers: Answers, given: Mapping[str, str | bool]) -> Answers:
-    """Ask the questions that no flag has answered. Raises SlurmfabError if the input ends."""
-    write(BEGINNING, sys.stderr)
-    for question in QUESTIONS:
-        if question.field not in given:
-            answers = ask(question, answers)
     return answers
 
 
@@ -296,11 +290,6 @@ def typed(prompt: str) -> str:
     if not line:
         raise SlurmfabError(f"\n{NOTHING}")
     return line.strip()
-
-
-def is_agreed(question: str) -> bool:
-    """Whether the user answers yes, which Enter is as well."""
-    return typed(question).lower() in ("", *YES)
 
 
 def refuse_missing(answers: Answers) -> None:

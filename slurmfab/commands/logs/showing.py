@@ -75,10 +75,8 @@ def show(cluster: str, target: str, asked: Asked, output: session.Output, *, eve
     """Print the lines that matter; arguments and errors as `ask`, the exit code as `Answers.exit_code`."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("logs"))
-    try:
+    with session.ending(run, tells=False):
         answers = ask(known, run.transport, target, asked, every_line=every_line)
-    finally:
-        run.transport.close()
     output.write_json(Logs(known.cluster.name, answers))
     if output.json != "-":
         write(answers, sys.stdout)
@@ -117,7 +115,8 @@ def job_line(job: Job) -> str:
 
 def line_table(answers: Answers, paint: Paint) -> list[str]:
     """The lines as a table, errors in red."""
-    clock = shown_clock if is_one_day(answers) else shown_day
+    times = [one for line in answers.lines for one in (line.first, line.last)]
+    clock = shown_clock if len({time.localtime(one)[:3] for one in (*answers.period, *times)}) == 1 else shown_day
     rows = [[Cell(text, BOLD) for text in ("TIME", "HOSTS", "LOG", "LINE")]]
     for line in answers.lines:
         colour = RED if _RED.search(line.text) else ""
@@ -133,12 +132,6 @@ def counted(line: Told, clock: Callable[[float], str]) -> str:
         return line.text
     until = f", until {clock(line.last)}" if line.last - line.first >= 1 else ""
     return f"{line.text} ({line.number} times{until})"
-
-
-def is_one_day(answers: Answers) -> bool:
-    """Whether all times are of one day."""
-    times = [one for line in answers.lines for one in (line.first, line.last)]
-    return len({time.localtime(one)[:3] for one in (*answers.period, *times)}) == 1
 
 
 def shown_day(seconds: float) -> str:

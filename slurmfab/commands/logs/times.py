@@ -34,7 +34,10 @@ class Asked(NamedTuple):
 
 
 def period(asked: Asked, known: Period | None = None, now: float | None = None) -> Period:
-    """The period that was asked for, a job's, or the last hour; InputError for a wrong time, or order."""
+    """The period that was asked for; what the options leave open is the job's, or else the last hour.
+
+    Raises InputError if a text is not a time, or the end is before the beginning.
+    """
     present = time.time() if now is None else now
     if asked.around and (asked.since or asked.until):
         raise InputError("--around takes the place of --since and --until: give it alone.")

@@ -32,6 +32,9 @@ CLUSTER = 'cluster="$cluster"'
 NODE = f'{CLUSTER},job="node"'
 REAL = f'{NODE},fstype!~"ramfs|squashfs|iso9660"'
 
+MADE = "# Made by slurmfab from the cluster file; to be made anew after each change of its hosts."
+DASHBOARD = "slurmfab-dashboard.json"
+
 
 class Panel(NamedTuple):
     """A panel."""
@@ -179,10 +182,6 @@ def panel_values(panel: Panel) -> Mapping[str, Any]:
             for index, (query, legend) in enumerate(panel.queries)
         ],
     }
-
-
-MADE = "# Made by slurmfab from the cluster file; to be made anew after each change of its hosts."
-DASHBOARD = "slurmfab-dashboard.json"
 
 
 def write_files(cluster: str, output: str) -> int:

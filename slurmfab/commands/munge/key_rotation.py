@@ -207,7 +207,9 @@ def rotate(run: Run) -> None:
     without = tuple(run.failed_hosts)
     exchange(run, digest(key), [name for name in plan_input.cluster.controllers if runs_slurmctld(plan_input, name)])
     for host in without:
-        run.change_reason(host, with_advice(run.failed_hosts[host], f"{OLD_KEY}{jobs_hurt(before, host)}"))
+        error = run.failed_hosts[host]
+        kind = Unreachable if isinstance(error, Unreachable) else HostFailed
+        run.change_reason(host, kind(host, f"{sentence(error.reason)} {OLD_KEY}{jobs_hurt(before, host)}"))
     if run.controller in run.failed_hosts:
         raise SlurmfabError(
             f"{run.controller} is the controller, so the new key could not be proved. Other hosts have it already. "
@@ -262,7 +264,10 @@ def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
 
 
 def switch(run: Run, key_digest: str) -> float:
-    """Switch keys on all hosts at once, excluding failed ones; the most seconds of different keys."""
+    """Replace the key by the staged one on all hosts at once; a host that fails is excluded.
+
+    Returns for how many seconds at most hosts had different keys: until the last host answered that it has the new one.
+    """
     hosts, window, begun = run.remaining(run.hosts), 0.0, time.monotonic()
 
     def ask(host: str) -> Step:
@@ -328,12 +333,6 @@ def failure(host: str, step: Step) -> HostFailed:
     """The error for a step that failed on a host."""
     failed = step.with_status(FAILED)[0]
     return HostFailed(host, f"{failed.id}: {failed.message}")
-
-
-def with_advice(error: HostError, advice: str) -> HostError:
-    """The error of an excluded host, with advice after its reason."""
-    kind = Unreachable if isinstance(error, Unreachable) else HostFailed
-    return kind(error.host, f"{sentence(error.reason)} {advice}")
 
 
 def sentence(text: str) -> str:

@@ -233,7 +233,11 @@ def introduce(
         )
     for line in failures((), discovered.lost_hosts):
         progress.line(line)
-    refuse_controller_alone(discovered)
+    if discovered.without_python and len(discovered.discovered_hosts) == 1:
+        raise SlurmfabError(
+            f"{fold(discovered.without_python)}: no python3, which the first contact installs; before that, nothing "
+            "more can be shown. Nothing was written or changed."
+        )
     founding, members = cluster_and_hosts(discovered.discovered_hosts, name, allowed)
     known, text = membership.new_cluster(
         path, founding.name, ssh, members, controller_computes=connection_options.controller_computes
@@ -245,7 +249,8 @@ def write_files(met: Introduction, output: Output) -> Inventory:
     """Write the cluster file, the lock and a fabfile, and say so. Returns the new cluster, as the files have it."""
     progress, path = output.progress(), met.known.path
     known = membership.write_new_cluster(met.known, met.text)
-    for line in filter(None, (met.founding.notice, wrote(path, known), fabfile.provide(path))):
+    wrote = f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
+    for line in filter(None, (met.founding.notice, wrote, fabfile.provide(path))):
         progress.line(line)
     return known
 
@@ -279,11 +284,6 @@ def agrees_to_python(bare: Sequence[str]) -> bool:
     if not agrees(f"{fold(bare)}: no python3. Install it there, to find out what these hosts are? [y/N] "):
         raise SlurmfabError("Nothing was written or changed.")
     return True
-
-
-def wrote(path: Path, known: Inventory) -> str:
-    """What the new cluster file says, as a line."""
-    return f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
 
 
 def cluster_and_hosts(
@@ -321,15 +321,6 @@ def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> No
         raise SlurmfabError(
             f"{failed[first]}\n{first} would be the controller, so nothing was written or changed. "
             "Fix this, or put another host first."
-        )
-
-
-def refuse_controller_alone(discovered: discovery.Discovery) -> None:
-    """Stop by SlurmfabError if only one host has python3, since its role depends on the others."""
-    if discovered.without_python and len(discovered.discovered_hosts) == 1:
-        raise SlurmfabError(
-            f"{fold(discovered.without_python)}: no python3, which the first contact installs; before that, nothing "
-            "more can be shown. Nothing was written or changed."
         )
 
 

@@ -10,7 +10,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.lock import HostLock
 from slurmfab.core.engine.report import Step
-from slurmfab.core.impact import gpu_changes
+from slurmfab.core.impact import hardware_changes
 from slurmfab.core.impact.drift_kinds import acceptance
 from slurmfab.core.plan.preflight.gres import describe_driverless as driverless_text
 from slurmfab.core.status.snapshot import Job, Node
@@ -108,7 +108,7 @@ def lost_hardware(known: Evidence) -> tuple[str, ...]:
         gone.append(f"{now.CPUs} of {was.CPUs} CPUs")
     if now and now.RealMemory < node.memory:
         gone.append(f"{now.RealMemory} MiB of memory instead of the {node.memory} in slurm.conf")
-    lost = [change.description for change in gpu_changes.changes(pinned.gpus, facts.gpus) if change.is_loss]
+    lost = [change.description for change in hardware_changes.changes(pinned.gpus, facts.gpus) if change.is_loss]
     if len(facts.gpus) < len(pinned.gpus):
         gone.append(f"{len(facts.gpus)} of {len(pinned.gpus)} GPUs")
     if not gone and not lost:

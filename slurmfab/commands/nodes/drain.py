@@ -12,10 +12,9 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.core.engine import requests, session
 from slurmfab.core.engine.actor import stamp
-from slurmfab.core.engine.job_waiting import NODES_AND_JOBS, format_jobs, jobs_on, wait_until_empty
+from slurmfab.core.engine.job_waiting import format_jobs, jobs_on, nodes_and_jobs, wait_until_empty
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunOptions
-from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import NodeState, parse_reason
@@ -68,7 +67,7 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
     `run`: the run; a step of the controller is added to it. Returns Slurm before the change. Raises HostError if the
     controller does not answer, or slurmctld does not know one of the nodes.
     """
-    before = snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
+    before = nodes_and_jobs(run)
     refuse_unknown(run.controller, before, names)
     for name in names:
         state = before.by_name[name].state
@@ -81,7 +80,9 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
     if step.differs:
         run.record_steps(step)
     run.progress.host_done(run.controller, step)
-    print_jobs(run, before, names)
+    jobs = jobs_on(before, names)
+    if jobs:
+        run.progress.line(f"Still running there: {format_jobs(jobs)}. These jobs continue.")
     return before
 
 
@@ -99,10 +100,3 @@ def format_reason(state: NodeState) -> str:
         return ", without a reason"
     when = f", {state.since.replace('T', ' ')}" if state.since else ""
     return f" (“{parse_reason(state.reason).text}”, {state.by or 'unknown user'}{when})"
-
-
-def print_jobs(run: Run, current: Snapshot, names: Iterable[str]) -> None:
-    """Print which jobs still run on drained nodes. `current`: Slurm now."""
-    jobs = jobs_on(current, names)
-    if jobs:
-        run.progress.line(f"Still running there: {format_jobs(jobs)}. These jobs continue.")

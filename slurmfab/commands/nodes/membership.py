@@ -117,7 +117,11 @@ def with_newcomers(lock: Lock, discovered_hosts: Sequence[DiscoveredHost]) -> Lo
 
 
 def refuse_unfit(known: Inventory, discovered_hosts: Sequence[DiscoveredHost]) -> None:
-    """Refuse hosts before files are written; SlurmfabError with reasons, IdConflict for taken numbers."""
+    """Refuse hosts that cannot be nodes of this cluster, before any file is written.
+
+    Raises SlurmfabError with the reasons; IdConflict if another user or group has the UID or GID of slurm or munge
+    there.
+    """
     facts = {discovered.name: discovered.facts for discovered in discovered_hosts}
     reasons = unfit_newcomers(known.cluster, facts, known.lock.slurm)
     if reasons:

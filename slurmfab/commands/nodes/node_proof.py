@@ -11,7 +11,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
-from slurmfab.cluster.inventory.ports import setting
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks.container_ways import CALLS, make_script
 from slurmfab.commands.checks.gpu_probe import GONE, job_script
 from slurmfab.commands.checks.wanted import gpus_of

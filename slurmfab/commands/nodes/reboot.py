@@ -16,7 +16,6 @@ from slurmfab.core.engine import job_waiting, requests, session
 from slurmfab.core.engine.actor import stamp
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunOptions
-from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, Outcome
@@ -80,7 +79,7 @@ def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable
     Raises HostError if a host, or later the controller for `job_waiting.SILENCE_SECONDS`, does not answer; InputError,
     before any reboot, if a node is out of service.
     """
-    seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    seen = job_waiting.nodes_and_jobs(run)
     drain.refuse_unknown(run.controller, seen, names)
     refuse_out_of_service(seen, names)
     boots = boot_ids(run, names)
@@ -92,10 +91,13 @@ def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable
         while waiting and not run.failed_hosts and len(under_way) < options.at_once:
             host = waiting.pop(0)
             under_way[host] = Restart(boots[host])
-            request_reboot(run, host, options.text)
+            wanted = NodeReboot(host, options.text, stamp())
+            (outcome,) = requests.request_apply(run, run.controller, [wanted], dry_run=False)
+            if outcome.status == FAILED:
+                run.exclude(host, HostError(host, f"Slurm does not reboot it: {outcome.message}."))
         pause(POLL_SECONDS)
         try:
-            seen, heard = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS), time.monotonic()
+            seen, heard = job_waiting.nodes_and_jobs(run), time.monotonic()
         except HostError:
             if time.monotonic() - heard > job_waiting.SILENCE_SECONDS:
                 raise
@@ -110,7 +112,7 @@ def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable
 
 
 def refuse_out_of_service(seen: Snapshot, names: Sequence[str]) -> None:
-    """Refuse, by InputError, nodes down, asleep or drained by users: a reboot puts nodes into service."""
+    """Refuse, by InputError, nodes that are down, asleep or drained by a user: after a reboot Slurm would use them."""
     states = {name: seen.by_name[name].state for name in names}
     asleep = [name for name, state in states.items() if state.flags & SLEEPS]
     if asleep:
@@ -152,14 +154,6 @@ def boot_ids(run: Run, names: Sequence[str]) -> dict[str, str]:
 def boot_id(run: Run, host: str) -> str:
     """The boot id of a host, which is another one after each boot. Raises HostError if the host does not answer."""
     return requests.ask_facts(run.transport, host, with_secrets=False).boot
-
-
-def request_reboot(run: Run, host: str, text: str) -> None:
-    """Ask Slurm to reboot a node; if Slurm refuses, the node is excluded from the run."""
-    wanted = NodeReboot(host, text, stamp())
-    (outcome,) = requests.request_apply(run, run.controller, [wanted], dry_run=False)
-    if outcome.status == FAILED:
-        run.exclude(host, HostError(host, f"Slurm does not reboot it: {outcome.message}."))
 
 
 def is_finished(run: Run, seen: Snapshot, host: str, one: Restart, minutes: float) -> bool:

@@ -32,15 +32,14 @@ from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED
 from slurmfab.core.plan.plan import PHASES
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import other_clusters
-from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Job
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.block import Block
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 from slurmfab.on_hosts.agent.mounts import exports, quotas
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
@@ -60,11 +59,6 @@ NO_FILES = frozenset((NODE_LOGINS, exports.OF, exports.LOADED_OF, quotas.OF))
 
 
 PROTECTED = tuple(name for one in PLATFORMS.values() for name in one.protected)
-
-
-def decommission_stopped() -> tuple[Resource, ...]:
-    """slurmd stopped and disabled; this comes first, while the node is still drained."""
-    return (Service("slurmd", running=False),)
 
 
 def decommission_cleaned(
@@ -229,7 +223,7 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
     others = hosts_of_others(run, leaving)
     ours = tuple(host for host in leaving if host not in others)
     vacate(run, leaving, options)
-    change_each(run, "slurmd stop", ours, *decommission_stopped())
+    change_each(run, "slurmd stop", ours, Service("slurmd", running=False))  # first, while the node is still drained
     lock = locks.without_hosts(known.lock, leaving)
     smaller = replace(run.inventory, cluster=loading.parse(text, str(known.path)), lock=lock)
     run.change_cluster(smaller, tuple(host for host in run.hosts if host not in leaving))
@@ -283,7 +277,7 @@ def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> No
     # An interrupted run may have left slurmctld stopped, and only slurmctld knows the jobs.
     change(run, "slurmctld", run.controller, Service("slurmctld"))
     pending = pending_for(run, leaving, may_cancel=options.now)
-    seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    seen = job_waiting.nodes_and_jobs(run)
     known = tuple(node for node in leaving if node in seen.by_name)
     jobs = job_waiting.jobs_on(seen, known)
     run.confirm(consequences(leaving, options, jobs, pending), f"Remove {fold(leaving)} from the cluster?")

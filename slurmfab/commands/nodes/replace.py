@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Collection
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from slurmfab.base.errors import HostKeyChanged, HostKeyUnknown, InputError, SlurmfabError
@@ -28,7 +29,6 @@ from slurmfab.core.impact.disruptive_changes import LOST_LIMITS, require_known
 from slurmfab.core.impact.hardware_changes import differences
 from slurmfab.core.plan.preflight import new_nodes, other_clusters
 from slurmfab.core.plan.preflight.hosts import unfit
-from slurmfab.core.status import snapshot
 from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey, changed_key_text
 from slurmfab.hosts.known_hosts import HostKey
@@ -131,13 +131,10 @@ def gather_facts(known: Inventory, host: str, policy: PinnedKey, asker: Callable
     cannot be asked. Raises HostError if the machine does not answer, or its host key is refused.
     """
     way = route.to_hosts(known.cluster)[host]
-    transport = SshTransport({host: way}, {**session.relay_policies(known), host: policy}, asker)
-    try:
+    with closing(SshTransport({host: way}, {**session.relay_policies(known), host: policy}, asker)) as transport:
         facts = introduce(transport, host, requests.fact_selection(known, host))
         assert policy.shown is not None, "SSH is connected, so the host has shown a key"
         return NewMachine(facts, policy.shown, transport.sudo.known)
-    finally:
-        transport.close()
 
 
 def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: Collection[str] = ()) -> None:
@@ -194,7 +191,7 @@ def carry_out(run: Run, host: str, text: str) -> None:
 
 def refuse_jobs(run: Run, host: str) -> None:
     """Stop by SlurmfabError if the node has jobs; COMPLETING ones on a silent node do not count: they cannot end."""
-    before = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    before = job_waiting.nodes_and_jobs(run)
     if host not in before.by_name:
         return
     answers = before.by_name[host].state.answers

@@ -14,11 +14,10 @@ from slurmfab.commands.nodes.diagnosis import Diagnosis, Evidence, Leftovers
 from slurmfab.commands.nodes.drain import compute_nodes, format_reason, refuse_unknown
 from slurmfab.core.engine import converge as deployment
 from slurmfab.core.engine import requests, session
-from slurmfab.core.engine.job_waiting import NODES_AND_JOBS, jobs_by_node
+from slurmfab.core.engine.job_waiting import jobs_by_node, nodes_and_jobs
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
@@ -55,7 +54,7 @@ def resume_nodes(run: Run, names: tuple[str, ...], any_reason: bool) -> None:
     `any_reason`: whether to resume nodes that were drained by others than slurmfab, too. Raises SlurmfabError if the
     controller does not answer, or the repair cannot begin.
     """
-    seen = snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
+    seen = nodes_and_jobs(run)
     refuse_unknown(run.controller, seen, names)
     unchanged = [name for name in names if stays(seen.by_name[name].state, any_reason)]
     # Nodes in service are examined too: slurmctld notices only after minutes that a slurmd does not answer.
@@ -151,7 +150,7 @@ def resume_repaired(run: Run, names: Iterable[str], any_reason: bool) -> None:
         run, run.controller, [NodeResume(wanted, any_reason, WAIT_SECONDS)], dry_run=False
     )
     step = Step("resume", run.controller, tuple(outcomes), time.monotonic() - begun)
-    after = snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
+    after = nodes_and_jobs(run)
     still = [name for name in wanted if not after.by_name[name].state.is_in_service]
     if step.differs and not step.has_failed:
         run.record_steps(step)

@@ -40,10 +40,8 @@ def show(cluster: str, user: str, output: session.Output) -> int:
     """Print the state of a cluster, with the jobs of `user` (empty for none), or as JSON."""
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("status"))
-    try:
+    with session.ending(run, tells=False):
         status = ask_controllers(known.cluster, run.transport, user)
-    finally:
-        run.transport.close()
     output.write_json(status)
     if output.json != "-":
         text.write(status, user, sys.stdout)

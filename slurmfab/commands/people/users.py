@@ -62,7 +62,10 @@ def write(run: Run, text: str) -> None:
 
 
 def deploy_users(run: Run) -> PlanInput:
-    """Deploy users, then sudo rules and accounts; facts afterwards, SlurmfabError of controller or another run."""
+    """Deploy the users of the cluster file, and then their sudo rules and accounts; facts of the hosts afterwards.
+
+    Raises SlurmfabError if a step failed on the controller, or another run changes the cluster.
+    """
     for names in (ON_HOSTS, AFTERWARDS):
         plan_input, steps = survey(run, names)
         notices.tell_of_resources(run, steps)

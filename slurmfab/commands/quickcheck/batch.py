@@ -9,9 +9,8 @@ import pytest
 
 from slurmfab.base.errors import HostError
 from slurmfab.base.program_name import FAB
-from slurmfab.commands.checks import waiting
-from slurmfab.commands.checks.hosts import line_of
-from slurmfab.commands.checks.opener import opened
+from slurmfab.commands.checks import node_state
+from slurmfab.commands.checks.hosts import line_of, opened
 from slurmfab.commands.checks.slurm import LIMIT_SECONDS
 from slurmfab.commands.checks.user_jobs import ENDED, WAITING, state, submit
 from slurmfab.commands.quickcheck.bench import Bench
@@ -64,7 +63,7 @@ def submitted(bench: Bench, node: str, output: str) -> str:
     place, options = bench.small_job(node)
     own = (f"--chdir={bench.who.home}", f"--output={output}", f"--wrap={SCRIPT}")
     number, complaint = submit(bench.sender, bench.who, (*options, *own))
-    repair = waiting.repair_of(place.partition, complaint)
+    repair = node_state.repair_of(place.partition, complaint)
     if NO_ACCOUNT in complaint:
         repair = f"give {bench.who.name} an account (accounts, under users in the cluster file), then {FAB} deploy"
     assert number, f"Slurm rejects jobs of {bench.who.name}: {complaint}. Repair: {repair}"
@@ -83,25 +82,28 @@ def followed(bench: Bench, number: str, node: str, begun: float, *, to_start: bo
             looked = True
             trouble = trouble_on(bench, node)
             assert not trouble, f"job {number} makes no progress: {trouble}"
-        reason = waiting.real_reason(one.reason)
-        is_limited = passed > LIMIT_SECONDS and one.state in WAITING and waiting.is_limit(reason)
+        reason = node_state.real_reason(one.reason)
+        is_limited = passed > LIMIT_SECONDS and one.state in WAITING and node_state.is_limit(reason)
         if passed > bench.seconds or is_limited:
             raise_late(bench, number, node, one, min(passed, bench.seconds))
         time.sleep(POLL_SECONDS)
 
 
 def raise_late(bench: Bench, number: str, node: str, one: JobState, passed: float) -> NoReturn:
-    """Cancel a late or held job, and tell why: AssertionError, or a skip if other jobs come first."""
+    """Cancel a job that is late, or that a limit holds; AssertionError tells why, or a skip where others come first.
+
+    `passed`: seconds since it was submitted.
+    """
     bench.slurm.cancel()
-    reason = waiting.real_reason(one.reason)
-    if one.state in WAITING and reason.startswith(waiting.FOR_NODES):
+    reason = node_state.real_reason(one.reason)
+    if one.state in WAITING and reason.startswith(node_state.FOR_NODES):
         pytest.skip(f"job {number} did not start within {passed:.0f} s: other jobs come first ({reason}).")
-    if one.state in WAITING and waiting.is_limit(reason):
+    if one.state in WAITING and node_state.is_limit(reason):
         pytest.skip(f"job {number} did not start within {passed:.0f} s: a limit holds it ({reason}).")
     place = bench.slurm.place((node,))
     raise AssertionError(
         f"job {number} is {one.state} after {passed:.0f} s ({reason or 'no reason'}). "
-        f"Repair: {waiting.repair_of(place.partition if place else '', reason)}; {FAB} check-cluster"
+        f"Repair: {node_state.repair_of(place.partition if place else '', reason)}; {FAB} check-cluster"
     )
 
 

@@ -13,8 +13,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import node_state
-from slurmfab.commands.checks.hosts import CheckedHost, line_of
-from slurmfab.commands.checks.opener import Opener
+from slurmfab.commands.checks.hosts import CheckedHost, Opener, line_of
 from slurmfab.commands.checks.places import Place
 from slurmfab.commands.checks.slurm import SMALL_MEMORY, Slurm, job_words
 from slurmfab.commands.checks.user_jobs import Person, read_output

@@ -10,11 +10,10 @@ import pytest
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.jupyter import Jupyter
-from slurmfab.commands.checks.opener import opened
+from slurmfab.commands.checks.hosts import last_object, opened
 from slurmfab.commands.checks.user_jobs import Person, person
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.core.user_guide.offer import offer
-from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_TICKET
 
 MORE_SECONDS = 60  # for the login, the start of the server and the cell, beside the job's wait
@@ -125,7 +124,7 @@ def jupyter(bench: Bench) -> str:
         who = somebody(bench)
         values = request(bench, wanted, who, seconds)
         done = host.run(f"cd / && /usr/bin/python3 -E -s -c {shlex.quote(RUN)}", stdin=values, seconds=2 * seconds)
-    found = json_objects.parse((str(done.stdout).strip().splitlines() or [""])[-1].encode()) or {}
+    found = last_object(done)
     if found.get("busy"):
         pytest.skip(f"{who.name} has a server already; name another user with --user.")
     words = str(found.get("printed", "")).split()

@@ -93,7 +93,7 @@ NOT_TRIED: Mapping[str, str] = {
 }
 """By way of containers, why no MPI program is tried by it."""
 
-OCI_HAS_PMIX = SlurmVersion(23, 2)
+OCI_HAS_MPI = SlurmVersion(23, 2)
 """From this Slurm on, its own containers are told what tells the tasks of a program apart."""
 
 INSIDE: Mapping[str, str] = {
@@ -115,12 +115,14 @@ def mpi_by(way: str) -> Callable[[Bench], str]:
 
     def work(bench: Bench) -> str:
         kind = kind_of(bench)
-        if kind != "pmix" or way in NOT_TRIED:
-            pytest.skip(NOT_TRIED.get(way, f"MPI in containers by {way} needs mpi: pmix."))
+        if way in NOT_TRIED:
+            pytest.skip(NOT_TRIED[way])
         pair = pair_of(bench)
         release = bench.known.lock.slurm
-        if way == "oci" and release and SlurmVersion.parse(release) < OCI_HAS_PMIX:
-            pytest.skip(f"Slurm {release} gives its own containers nothing of PMIx; use sdocker or Apptainer for MPI.")
+        if way == "oci" and release and SlurmVersion.parse(release) < OCI_HAS_MPI:
+            pytest.skip(
+                f"Slurm {release} gives its own containers nothing of {kind}; use sdocker or Apptainer for MPI."
+            )
         place = f"/var/tmp/slurmfab-mpi-{secrets.token_hex(6)}"  # noqa: S108 - its name is not to be guessed
         config = shlex.quote(bundle_config("root", ("/usr",)))
         task = shlex.quote(TASK) if way != "oci" else TASK

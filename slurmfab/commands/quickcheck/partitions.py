@@ -12,8 +12,8 @@ import pytest
 from slurmfab.base.errors import HostError, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Partition
-from slurmfab.cluster.inventory.ports import setting
-from slurmfab.commands.checks import waiting
+from slurmfab.cluster.inventory.slurm_settings import setting
+from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.places import PRIVILEGED, Place, names, places_of
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
@@ -151,8 +151,8 @@ def refusal_of(partition: Partition, refusals: Sequence[tuple[str, str]]) -> str
     user, first = refusals[0]
     if all(OF_GROUPS in refusal for _, refusal in refusals):
         pytest.skip(f"no user of the cluster file is in its AllowGroups (Slurm about {user}: {first}).")
-    repair = waiting.repair_of(partition.name, first)
-    if repair == waiting.LOGS:
+    repair = node_state.repair_of(partition.name, first)
+    if repair == node_state.LOGS:
         repair = f"compare AllowAccounts, AllowQos and QOS of the partition with `{FAB} status --user {user}`"
     return f"Slurm rejects jobs of {user}: {first}. Repair: {repair}"
 
@@ -174,7 +174,7 @@ def results(bench: Bench, trials: Sequence[Trial]) -> Iterator[Line]:
 
 def judged(bench: Bench, trial: Trial, job: JobState) -> Line | None:
     """The line about a job; `None` while it is too early to tell."""
-    passed, reason = time.monotonic() - trial.begun, waiting.real_reason(job.reason)
+    passed, reason = time.monotonic() - trial.begun, node_state.real_reason(job.reason)
 
     def line(outcome: Outcome, words: str, repair: str = "") -> Line:
         return Line(CHECK, job.nodes, outcome, f"{trial.title} {words}", repair, passed)
@@ -185,14 +185,14 @@ def judged(bench: Bench, trial: Trial, job: JobState) -> Line | None:
         where = f"/var/log/slurmd/slurmd.log on {job.nodes}" if job.nodes else "/var/log/slurm/slurmctld.log"
         return line(FAILED, f"is {job.state}.", f"see {where}")
     is_late = passed > min(bench.seconds, WAIT_SECONDS)
-    if waiting.is_limit(reason) and (is_late or passed > SETTLED_SECONDS):
+    if node_state.is_limit(reason) and (is_late or passed > SETTLED_SECONDS):
         return line(NOT_RUN, f"waits for a limit. Slurm's reason: {reason}.")
-    if waiting.is_for_nodes(reason) and is_late:
+    if node_state.is_for_nodes(reason) and is_late:
         why = reason or f"none, and the job is {job.state}"
         busy = bool(bench.slurm.others(trial.nodes, reason))
         return line(NOT_RUN if busy else FAILED, f"did not run within {passed:.0f} s. Slurm's reason: {why}.",
-                    "" if busy else waiting.LOGS)  # fmt: skip
-    if not waiting.is_for_nodes(reason) and passed > SETTLED_SECONDS:
-        repair = waiting.repair_of(trial.partition.name, reason)
+                    "" if busy else node_state.LOGS)  # fmt: skip
+    if not node_state.is_for_nodes(reason) and passed > SETTLED_SECONDS:
+        repair = node_state.repair_of(trial.partition.name, reason)
         return line(FAILED, f"does not start. Slurm's reason: {reason}.", repair)
     return None

@@ -17,27 +17,22 @@ from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks.hosts import CheckedHost, Shells
-from slurmfab.commands.checks.opener import Opener, host_in, opener_of
+from slurmfab.commands.checks.hosts import CheckedHost, Opener, Shells, host_in, opener_of
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.commands.checks.slurm import ping
 from slurmfab.commands.checks.user_jobs import person
 from slurmfab.commands.checks.wanted import with_logs
-from slurmfab.commands.quickcheck.basics import environment, two_nodes
+from slurmfab.commands.quickcheck.basics import chosen as with_scratch
+from slurmfab.commands.quickcheck.basics import environment, homes, modules, scratch, two_nodes
 from slurmfab.commands.quickcheck.batch import allocation
 from slurmfab.commands.quickcheck.bench import Bench, Work
 from slurmfab.commands.quickcheck.containers import WAYS, by_image, ways
-from slurmfab.commands.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
-from slurmfab.commands.quickcheck.homes import homes
+from slurmfab.commands.quickcheck.gpus import chosen, gpus, nccl, nodes_of_each_kind
 from slurmfab.commands.quickcheck.jupyter import jupyter
 from slurmfab.commands.quickcheck.lines import Line, Summary
-from slurmfab.commands.quickcheck.modules import modules
 from slurmfab.commands.quickcheck.mpi import mpi, mpi_by
-from slurmfab.commands.quickcheck.nccl import nccl
 from slurmfab.commands.quickcheck.partitions import partitions
-from slurmfab.commands.quickcheck.scratch import chosen as with_scratch
-from slurmfab.commands.quickcheck.scratch import scratch
 from slurmfab.core.engine import missing_lock, session
 
 WITH_KEYS = ("homes", "modules", "mpi", "scratch", "jupyter")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -189,15 +190,7 @@ def partitions_by_node(sources: Sources) -> dict[str, tuple[str, ...]]:
 
 def gpu_words(gpus: Iterable[Gpu]) -> str:
     """GPUs by type, such as `8 × a100`; empty for none."""
-    return ", ".join(f"{count} × {name or 'GPU'}" for name, count in counted(gpu.type for gpu in gpus).items())
-
-
-def counted(names: Iterable[str]) -> dict[str, int]:
-    """How often each name occurs, in the order of the first occurrences."""
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
+    return ", ".join(f"{count} × {name or 'GPU'}" for name, count in Counter(gpu.type for gpu in gpus).items())
 
 
 def fingerprint(key: str) -> str:

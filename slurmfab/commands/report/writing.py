@@ -22,8 +22,8 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import kept, runner
+from slurmfab.commands.checks.hosts import opener_of
 from slurmfab.commands.checks.kept import CheckRun
-from slurmfab.commands.checks.opener import opener_of
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED
 from slurmfab.commands.nodes.status import ask_controllers
 from slurmfab.commands.report.section import NOT_ASKED, Missing, Sources, Tone
@@ -40,6 +40,10 @@ from slurmfab.core.status.cluster_state import Status
 from slurmfab.core.status.limits_in_use import LimitedUse
 
 NEVER_CHECKED = Missing(f"The whole cluster has not been checked yet: {FAB} check-cluster, or {FAB} report --check.")
+
+STYLES = ("colours.css", "page.css", "charts.css")
+SCRIPTS = ("page.js",)
+"""Files of `templates/report/` that become the page's one style sheet and its one script, in this order."""
 
 
 def empty(known: Inventory) -> Sources:
@@ -65,12 +69,8 @@ def gather_sources(known: Inventory, output: Output, password: str = "", checks:
     with_files = replace(empty(known), records=record.load_all(known.path)[0], checks=checks or last_checks(known))
     shared = replace(output, ask_password=False) if password else output
     run = session.start(known, "", shared, RunOptions("report"), password=password)
-    try:
-        with_hosts = replace(ask_hosts(run, with_files), gpu_checks=gpu_checks(known, shared, password))
-    finally:
-        run.progress.end()
-        run.transport.close()
-    return with_hosts
+    with session.ending(run, tells=False):
+        return replace(ask_hosts(run, with_files), gpu_checks=gpu_checks(known, shared, password))
 
 
 def ask_hosts(run: Run, sources: Sources) -> Sources:
@@ -265,11 +265,6 @@ def absent(sources: Sources) -> list[str]:
     if not isinstance(sources.status, Missing) and sources.status.exit_code:
         reasons.append(f"The state of Slurm is unknown. {sources.status.trouble()}")
     return [reason for reason in reasons if reason]
-
-
-STYLES = ("colours.css", "page.css", "charts.css")
-SCRIPTS = ("page.js",)
-"""Files of `templates/report/` that become the page's one style sheet and its one script, in this order."""
 
 
 def page(sources: Sources) -> str:

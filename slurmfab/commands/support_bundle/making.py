@@ -156,13 +156,10 @@ def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonym
     title = "cluster" if is_anonymous else known.cluster.name
     folder = f"{title}-support-{run.started:%Y%m%dT%H%M%SZ}"
     path = place_of_archive(known.path, folder, to)
-    try:
+    with session.ending(run, tells=False):
         gathered = gathering.gather(run, wanted)
         own = read_secrets(known)
         password = run.transport.sudo.known if hasattr(run.transport, "sudo") else ""
-    finally:
-        run.progress.end()
-        run.transport.close()
     found = contents.files(known, gathered, own.unread, is_anonymous=is_anonymous)
     secrets = (*own.values, password.encode())
     files = anonymous(run, found, gathered, secrets) if is_anonymous else plain(found, gathered, secrets)

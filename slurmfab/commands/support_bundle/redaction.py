@@ -238,7 +238,11 @@ class Hidden(NamedTuple):
 
 
 class Filter:
-    """Replaces secrets, but not pieces of public keys; nothing may stay encoded that `is_name` finds."""
+    """Replaces secrets in texts.
+
+    `public`: texts with public keys, which private ones repeat; their pieces are not secret. `is_name`: whether a
+    decoded text has what is to get another name, so that it cannot stay encoded.
+    """
 
     def __init__(
         self, secrets: Iterable[bytes], public: Iterable[str] = (), is_name: Callable[[str], bool] | None = None

@@ -38,11 +38,8 @@ def show(cluster: str, interface: str, output: Output, *, writes: bool) -> int:
     """
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("topology"))
-    try:
+    with session.ending(run, tells=False):
         return proposed(run, interface, output, writes=writes)
-    finally:
-        run.progress.end()
-        run.transport.close()
 
 
 def proposed(run: Run, interface: str, output: Output, *, writes: bool) -> int:

@@ -16,7 +16,7 @@ from slurmfab.core.engine.run import Run
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.packages.updates import Candidate
-from slurmfab.on_hosts.agent.services.restartable import is_restartable
+from slurmfab.on_hosts.agent.services.replaced_files import is_restartable
 
 OLD_SECONDS = 86400.0
 """Age from which package lists count as old: apt's own timer fetches them each day where it is switched on."""
@@ -107,7 +107,10 @@ def slurms_own() -> tuple[str, ...]:
 
 
 def may_reboot(cluster: Cluster, host: str) -> bool:
-    """Whether an update reboots a host: compute nodes alone; others have sessions, or wait for the return."""
+    """Whether an update reboots a host: compute nodes that are nothing else.
+
+    A controller cannot wait for its own return, and on a login host people would lose their sessions.
+    """
     return cluster.roles(host) == ("compute",)
 
 

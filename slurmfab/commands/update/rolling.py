@@ -26,14 +26,13 @@ from slurmfab.core.engine.node_changes import change, work_on_each
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.requests import request_apply
 from slurmfab.core.engine.run import Run
-from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, Outcome
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import FOR_UPDATE, NodeState
 from slurmfab.on_hosts.agent.packages.updates import Updates
-from slurmfab.on_hosts.agent.services.machine_reboot import MachineReboot
+from slurmfab.on_hosts.agent.services.units import MachineReboot
 from slurmfab.on_hosts.agent.slurm.renewed_daemons import RenewedDaemons
 
 POLL_SECONDS = 1.0
@@ -123,7 +122,7 @@ def drain_and_wait(
 
     Raises HostError if the controller does not answer; DeployFailed if Slurm does not drain them.
     """
-    seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    seen = job_waiting.nodes_and_jobs(run)
     known = tuple(node for node in nodes if node in seen.by_name)
     if not known:
         return ()
@@ -136,7 +135,7 @@ def drain_and_wait(
     if jobs:
         run.progress.line(f"Waiting for {job_waiting.format_jobs(jobs)} on {fold(known)}.")
     job_waiting.wait_until_empty(run, known, rolling.wait_minutes * 60.0, pause)
-    now = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    now = job_waiting.nodes_and_jobs(run)
     new = {host for host, one in run.inventory.lock.hosts.items() if one.on_trial}
     return tuple(node for node in run.remaining(known) if is_ours(now.by_name[node].state) and node not in new)
 
@@ -164,7 +163,10 @@ def reboot_needs(run: Run, hosts: tuple[str, ...], rolling: Rolling) -> dict[str
 
 
 def reboot_hosts(run: Run, hosts: tuple[str, ...], minutes: int, pause: Callable[[float], None]) -> None:
-    """Reboot machines, whose nodes stay drained until a job proves them, and wait; late ones are excluded."""
+    """Reboot machines, and wait until each answers again; one that does not within `minutes` is excluded.
+
+    Their nodes are drained, and stay so until a job has proved them: a reboot through Slurm would give them back.
+    """
     if not hosts:
         return
     begun = time.monotonic()
@@ -197,7 +199,7 @@ def prove(run: Run, nodes: tuple[str, ...]) -> None:
     begun = time.monotonic()
     wanted = node_proof.give_back(run.inventory.cluster, run.inventory.lock, nodes)
     (outcome,) = request_apply(run, run.controller, [wanted], dry_run=False)
-    seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    seen = job_waiting.nodes_and_jobs(run)
     for node in nodes:
         state = seen.by_name[node].state
         is_back = state.is_in_service

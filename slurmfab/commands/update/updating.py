@@ -62,11 +62,8 @@ def plan_and_roll(run: Run, options: UpdateOptions, rolling: Rolling, output: se
 
 def show_plan(run: Run, options: UpdateOptions, output: session.Output) -> int:
     """Show what there is to update, and change nothing. Returns the exit code: 4 if there is something to do."""
-    try:
+    with session.ending(run, tells=False):
         plan = make_plan(run, options, fetches=False)
-    finally:
-        run.progress.end()
-        run.transport.close()
     output.write_json(plan)
     write(plan_text(plan, verbose=output.verbose), output.stream)
     return plan.exit_code

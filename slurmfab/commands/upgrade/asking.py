@@ -17,10 +17,9 @@ from slurmfab.cluster.slurm import platform
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.commands.upgrade.asked import Asked, HostState, Offer, host_state, offer
 from slurmfab.core.engine import requests
-from slurmfab.core.engine.job_waiting import NODES_AND_JOBS
+from slurmfab.core.engine.job_waiting import nodes_and_jobs
 from slurmfab.core.engine.run import Run
 from slurmfab.core.plan.hand_made_files import is_hand_made
-from slurmfab.core.status import snapshot
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH as SLURMDBD_CONF
@@ -65,7 +64,7 @@ def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
 def out_of_service(run: Run) -> dict[str, str]:
     """State and reason of each node on which Slurm starts no jobs; nothing where slurmctld cannot be asked."""
     try:
-        slurm = snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
+        slurm = nodes_and_jobs(run)
     except SlurmfabError:
         return {}
     out = [(node.name, node.state) for node in slurm.nodes if not node.state.is_in_service]

@@ -15,8 +15,8 @@ from slurmfab.core.engine.actor import stamp
 from slurmfab.core.plan.phases import slurm_conf, slurm_source
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE

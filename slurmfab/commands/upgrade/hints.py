@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory.private_tmp import unknown_to
+from slurmfab.cluster.inventory.scratch import unknown_to
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
 from slurmfab.cluster.slurm.versions import SlurmVersion, complaints

@@ -21,7 +21,10 @@ from slurmfab.on_hosts.agent.upgrade.proved_dump import ProvedDump
 
 
 def proved_backup(run: Run, wanted: ProvedDump) -> Path:
-    """Back the cluster up, and prove, as a step, that it restores; the archive's path, or SlurmfabError."""
+    """Back the cluster up, and prove, as a step, that the backup restores; returns the archive's path.
+
+    `wanted`: how the dump is proved, without its place. Raises SlurmfabError if it cannot be made, or is not proved.
+    """
     before = rows(run)
     archive_file = saving.new_archive(run, "")
     with tempfile.TemporaryFile() as dump:
@@ -63,7 +66,11 @@ def rows(run: Run) -> dict[str, int]:
 
 
 def proof(run: Run, backup: Backup, before: dict[str, int], wanted: ProvedDump) -> str:
-    """Load the dump beside the database, and count; the words for it, or SlurmfabError if it differs."""
+    """Load the dump beside the database, and count its rows; what that proved, in words.
+
+    `before`: rows of each table before the dump. Raises SlurmfabError if it cannot be loaded, or differs from the
+    database.
+    """
     database = run.inventory.cluster.database
     if database is None:
         return "there is no accounting database"

@@ -14,7 +14,7 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.commands.checks import runner
-from slurmfab.commands.upgrade import asking, hints, last_files, proof, target, text, under_way
+from slurmfab.commands.upgrade import asking, hints, last_files, proof, target, under_way
 from slurmfab.commands.upgrade import planning as plans
 from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.plan import NO_UPGRADE, UpgradePlan, UpgradeStep
@@ -61,7 +61,7 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
     """Plan, and do what is left on chosen hosts, to the wanted key `slurm`; whether it is done everywhere now."""
     plan = plans.made(run, wanted, options.to, options.suite, at_once=options.at_once, drain=options.drain)
     run.progress.end()
-    write(text.text(plan, columns(output.stream)), output.stream)
+    write(plans.text(plan, columns(output.stream)), output.stream)
     if plan.refusals:
         raise InputError("The upgrade is refused, for the reasons above. Nothing was changed.")
     if plan.is_done and run.inventory.lock.upgrade is None:
@@ -147,7 +147,11 @@ def do(run: Run, plan: UpgradePlan, steps: tuple[UpgradeStep, ...], safety: JobS
 
 
 def count_jobs(run: Run, safety: JobSafety, stages: Stages) -> None:
-    """Note the jobs that must still be there afterwards, if the controller's commands understand slurmctld now."""
+    """Note the jobs that must still be there afterwards.
+
+    While the controller's programs are new and slurmctld is old, its commands do not understand it: an upgrade that
+    goes on there cannot count them before.
+    """
     safety.plan_input = stages.plan_input
     if not may_have_jobs(stages.plan_input):
         return

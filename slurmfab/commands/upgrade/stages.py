@@ -1,6 +1,6 @@
 """The steps of an upgrade on the hosts, each of which can be begun again after it was cut off anywhere.
 
-What is left to do follows from what hosts have and run; see `slurmfab.commands.upgrade.steps`. A daemon that a step
+What is left to do follows from what hosts have and run; see `slurmfab.commands.upgrade.making`. A daemon that a step
 stops is started by a guard on its host if the run ends meanwhile.
 """
 
@@ -13,7 +13,7 @@ from functools import cached_property
 from slurmfab.base.errors import DeployFailed, HostError
 from slurmfab.base.hostlist import fold
 from slurmfab.commands.nodes import node_proof
-from slurmfab.commands.upgrade import conversion_wait
+from slurmfab.commands.upgrade import conversion
 from slurmfab.commands.upgrade.changes import IMPATIENT, SUBJECT, Changes, directories
 from slurmfab.commands.upgrade.plan import UpgradePlan, UpgradeStep
 from slurmfab.core.engine import drain_first, job_waiting
@@ -25,7 +25,6 @@ from slurmfab.core.engine.requests import apply_step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.plan.phases.daemons import READY_SECONDS
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.status import snapshot
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, SHOW_SLURMD
 from slurmfab.on_hosts.agent.core.resource import CHANGED, Outcome, Resource
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
@@ -73,7 +72,7 @@ class Stages:
         for host in self.run.remaining(step.hosts):
             change(self.run, "packages", host, *self.packages(step, host))
             change(self.run, "slurmdbd", host, RenewedDaemon("slurmdbd"))
-            conversion_wait.wait(self.run, host)
+            conversion.wait(self.run, host)
             change(self.run, "slurmdbd", host, *IMPATIENT)
         self.require(step.hosts)
 
@@ -139,7 +138,7 @@ class Stages:
 
     def drain_nodes(self, some: tuple[str, ...]) -> None:
         """Wait until the last job of these nodes has ended; SlurmfabError if Slurm does not drain or answer."""
-        slurm = snapshot.ask_up(self.run.transport, self.run.controller, job_waiting.NODES_AND_JOBS)
+        slurm = job_waiting.nodes_and_jobs(self.run)
         drain_first.drain_and_wait(self.run, DrainTarget(some, (), SUBJECT), slurm)
 
     def renew_node(self, step: UpgradeStep, host: str) -> None:
@@ -173,7 +172,7 @@ class Stages:
         run.progress.begin(JOB_PHASE, nodes)
         wanted = node_proof.give_back(run.inventory.cluster, run.inventory.lock, nodes)
         run.record_steps(apply_step(run, JOB_PHASE, run.controller, (wanted,)))
-        there = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS).by_name
+        there = job_waiting.nodes_and_jobs(run).by_name
         for node in nodes:
             state = there[node].state
             if state.is_in_service or state.is_set_by_person:
@@ -192,7 +191,7 @@ class Stages:
 
     def in_service(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the nodes on which jobs may begin: not those that a person has drained."""
-        slurm = snapshot.ask_up(self.run.transport, self.run.controller, job_waiting.NODES_AND_JOBS)
+        slurm = job_waiting.nodes_and_jobs(self.run)
         there = slurm.by_name
         return tuple(node for node in nodes if node in there and there[node].state.is_in_service)
 

@@ -23,8 +23,8 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.status.text import colour_table
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.client.amounts import clock
 from slurmfab.on_hosts.agent.people.directory_sizes import LATE, PARTLY
-from slurmfab.on_hosts.programs.user_tools.amounts import clock
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
@@ -136,7 +136,7 @@ def directory_cells(one: Held) -> tuple[str, ...]:
 def directory_size(count: int) -> str:
     """Bytes with a unit.
 
-    >>> size(2048), size(5 * 1024**4)
+    >>> directory_size(2048), directory_size(5 * 1024**4)
     ('2.0 KiB', '5.0 TiB')
     """
     value, unit = float(count), 0
@@ -239,11 +239,9 @@ def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
     options.check(output.json)
     known = loading.load_named(cluster)
     run = session.start(known, "", output, RunOptions("usage"))
-    try:
+    with session.ending(run, tells=False):
         usage = asking.ask(known.cluster, run.transport, options.since, options.until, options.idle_minutes)
         found = ask_directories(known.cluster, run.transport) if options.homes else None
-    finally:
-        run.transport.close()
     if usage is None and found is None:
         raise HostFailed(known.cluster.controller, NO_ACCOUNTING)
     output.write_json(output_of(known.cluster.name, usage, options.by, found))

@@ -101,7 +101,10 @@ def differing(steps: Iterable[Step]) -> dict[ResourceOnHost, Outcome]:
 
 
 def resource_changes(name: str, before: Outcome | None, now: Outcome | None) -> Iterator[str]:
-    """How a resource's outcome (`None`: correct) has changed since the plan, a line for each value."""
+    """How a resource has changed since the plan was saved, a line for each value; none if it has not.
+
+    `before`: its outcome in the plan, `now`: its outcome now; `None` where it is correct.
+    """
     if FAILED in (before.status if before else "", now.status if now else ""):
         if before is None or now is None or before.status != now.status:
             yield f"{name}: it {comparability(before)} when the plan was saved, and {comparability(now)} now."

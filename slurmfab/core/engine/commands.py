@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.errors import InputError
 from slurmfab.base.exit_codes import DONE
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.core.engine import requests, retry
 from slurmfab.core.engine.run import Run, RunOptions
-from slurmfab.core.engine.session import Output, perform, print_failures, start
+from slurmfab.core.engine.session import Output, ending, perform, start
 from slurmfab.core.engine.summary import after_plan, command_for
 from slurmfab.core.impact.approvals import DeployOptions
 
@@ -143,17 +143,11 @@ def dry_run(run: Run) -> Report:
 
     Raises SlurmfabError if the controller does not answer, or the cluster file cannot be deployed.
     """
-    try:
+    with ending(run):
         ask_and_load(run)
         from slurmfab.core.engine import converge as deployment
 
         return deployment.dry_run(run)
-    except SlurmfabError:
-        print_failures(run)
-        raise
-    finally:
-        run.progress.end()
-        run.transport.close()
 
 
 def ask_and_load(run: Run) -> None:

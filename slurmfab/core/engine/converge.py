@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from slurmfab.base.errors import SlurmfabError
-from slurmfab.core.engine import drift, id_migration, notices, refused_files, refused_packages, shared_state
+from slurmfab.core.engine import drift, id_migration, notices, refused_files, shared_state
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.phase_run import PhaseRun
 from slurmfab.core.engine.planning import exclude_unfit_hosts, exclude_without_packages
@@ -153,7 +153,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
     run.note_survey(steps)
     run.require_controller()
     refused_files.refuse_unparsable(run, steps)
-    refused_packages.refuse_unknown(steps)
+    refused_files.refuse_unknown(steps)
     order = {name: number for number, name in enumerate(plan.hosts)}
     return sorted(steps, key=lambda step: order[step.host])
 

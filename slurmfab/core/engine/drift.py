@@ -64,7 +64,9 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
     changed there and not the host. `steps`: all outcomes of the survey. Returns the steps in their order, then those of
     the hardware.
     """
-    new = new_hosts(plan_input, steps)
+    # Hosts that no deployment has finished lack packages, or slurm's first key pair.
+    without_key = hosts_where(steps, "ssh-key:")
+    new = hosts_where(steps, "packages:") | {host for host in without_key if not plan_input.host(host).public_key}
     other_key = hosts_where(steps, f"file:{MUNGE_KEY}")
     from_cluster_file = cluster_file_changes(steps, plan_input.cluster.controller)
 
@@ -78,12 +80,6 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
         *(step if step.host in new or not step.differs else with_kinds(step, kind_on) for step in steps),
         *other_hardware(plan_input, {step.host for step in steps}),
     ]
-
-
-def new_hosts(plan_input: PlanInput, steps: Sequence[Step]) -> frozenset[str]:
-    """The hosts that no deployment has finished, by a survey: they lack packages, or slurm's first key pair."""
-    without_key = hosts_where(steps, "ssh-key:")
-    return hosts_where(steps, "packages:") | {host for host in without_key if not plan_input.host(host).public_key}
 
 
 def cluster_file_changes(

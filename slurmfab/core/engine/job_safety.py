@@ -217,7 +217,11 @@ class JobSafety:
     def report_left_drained(self) -> None:
         """Print which nodes an interrupted run left drained."""
         if self.impact.left_drained and self.run.options.command != "resume":
-            self.run.progress.line(format_left_drained(self.impact.left_drained))
+            names = fold(self.impact.left_drained)
+            self.run.progress.line(
+                f"{names}: still drained by a deployment that was interrupted. To continue it: {FAB} deploy "
+                f"--drain-first; to resume the nodes: {FAB} resume {shell_word(self.impact.left_drained)}."
+            )
 
     def report_unfinished(self) -> None:
         """Print what became of the jobs and what is still drained, when the run ends early."""
@@ -311,12 +315,3 @@ def min_job_age(plan_input: PlanInput) -> int:
     """Seconds for which slurmctld keeps ended jobs."""
     value = plan_input.setting_before("MinJobAge")
     return int(value) if value.isdigit() else MIN_JOB_AGE
-
-
-def format_left_drained(nodes: tuple[str, ...]) -> str:
-    """The message about nodes that an interrupted run left drained."""
-    names = fold(nodes)
-    return (
-        f"{names}: still drained by a deployment that was interrupted. To continue it: {FAB} deploy --drain-first; "
-        f"to resume the nodes: {FAB} resume {shell_word(nodes)}."
-    )

@@ -16,6 +16,11 @@ SILENCE_SECONDS = 300.0  # after this many seconds without an answer from the co
 MOST_JOBS_NAMED = 10  # a message names this many jobs, and counts the others
 
 
+def nodes_and_jobs(run: Run) -> Snapshot:
+    """Slurm's nodes and jobs, as the controller tells them now; HostError if it, or its slurmctld, does not answer."""
+    return snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
+
+
 def jobs_on(current: Snapshot, nodes: Iterable[str]) -> tuple[Job, ...]:
     """The jobs that have at least one of these nodes."""
     wanted = set(nodes)
@@ -76,7 +81,7 @@ def wait_while(
     begun = answered = time.monotonic()
     while True:
         try:
-            now = snapshot.ask_up(run.transport, run.controller, NODES_AND_JOBS)
+            now = nodes_and_jobs(run)
         except HostError:
             if time.monotonic() - answered > min(SILENCE_SECONDS, limit or SILENCE_SECONDS):
                 raise

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
+from slurmfab.base.ip_addresses import canonical
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_HOME, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.cluster.inventory.trusted_addresses import in_networks, is_source
 from slurmfab.cluster.slurm import mixed
+from slurmfab.cluster.slurm.conf_text import Settings
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run
-from slurmfab.core.impact import gpu_changes
+from slurmfab.core.impact import hardware_changes
 from slurmfab.core.impact.hardware_changes import GPUS
-from slurmfab.core.plan import address_remarks, mig, motd, root_jobs
-from slurmfab.core.plan.phases import slurm_source
+from slurmfab.core.plan import mig
+from slurmfab.core.plan.hand_made_files import ROOT_JOBS
+from slurmfab.core.plan.phases import logins, slurm_source
 from slurmfab.core.plan.phases.logins import LIMITS
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import gres
@@ -44,6 +49,23 @@ KEPT_SPOOL = (
     f"{SLURM_SPOOL}}} in the cluster file, and {FAB} deploy --drain-first."
 )
 
+BESIDE = {"controller": "slurmctld", "database": "the accounting database"}
+"""By role of a host, what users' jobs run beside if it is a compute node, too."""
+
+ROOT_REFUSED = (
+    f"slurm.conf gets {ROOT_JOBS}=YES: from then on Slurm refuses srun, sbatch and salloc of root (“Invalid user id”), "
+    "and jobs of root that wait stay in the queue (PartitionConfig); those that run go on. Use another user, such as "
+    "`runuser -u slurm -- srun hostname`. To keep jobs of root, write slurm_conf: {DisableRootJobs: NO}"
+)
+
+NAME_IT = "write the address under addresses, or its network under ssh as networks"
+
+NOT_ITS_OWN = (
+    "it lies in a network of ssh.networks, but another host tells of it, too, or it is a jump host's or this machine's"
+)
+
+NOBODY = HostLock()
+
 
 def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     """Print all notices that a survey gives rise to."""
@@ -53,12 +75,12 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         run.progress.line(mixed.notice(others, plan_input.cluster.controller, ours))
     for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
         run.progress.line(line)
-    tell_folded(run, root_jobs.notices(plan_input))
+    tell_folded(run, root_jobs(plan_input))
     tell_folded(run, users_beside_slurmctld(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, mig.notices(plan_input))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
-    tell_folded(run, address_remarks.missing(plan_input, run.hosts))
+    tell_folded(run, doubtful_addresses(plan_input, run.hosts))
     tell_folded(run, lost_logins(plan_input, steps))
     if plan_input.keeps_files:
         run.progress.line(kept_files(plan_input))
@@ -71,7 +93,7 @@ def users_beside_slurmctld(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
     for host in plan_input.cluster.login:
         limits, facts = plan_input.cluster.limits_on(host), plan_input.facts.get(host)
         if host in plan_input.cluster.controllers and limits and facts and LIMITS not in facts.owned:
-            yield host, f"{LOGIN_BESIDE} {motd.limits_line(limits).removesuffix('.')} (`login_limits` changes that)"
+            yield host, f"{LOGIN_BESIDE} {logins.limits_line(limits).removesuffix('.')} (`login_limits` changes that)"
 
 
 def with_other_slurm(plan_input: PlanInput) -> dict[str, str]:
@@ -160,7 +182,7 @@ def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step])
     """Print which nodes, by the steps of `drift.other_hardware`, have other hardware than the lock."""
     lines = []
     for step in steps:
-        gpus = gpu_changes.changes(plan_input.host(step.host).gpus, plan_input.facts[step.host].gpus)
+        gpus = hardware_changes.changes(plan_input.host(step.host).gpus, plan_input.facts[step.host].gpus)
         descriptions = [change.description for change in gpus]
         for outcome in step.outcomes:
             descriptions += [
@@ -175,3 +197,73 @@ def tell_folded(run: Run, notices: Iterable[tuple[str, str]]) -> None:
     """Print notices, pairs of a host and a text without its full stop, folded over the hosts with the same text."""
     for line in fold_lines(notices):
         run.progress.line(f"{line}.")
+
+
+def root_jobs(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
+    """What a deployment changes about root, said when it comes: pairs of a host and a text without its full stop."""
+    before, after = plan_input.conf_before, plan_input.conf_wanted
+    comes = is_refused(before.settings) < is_refused(after.settings)
+    if comes and plan_input.controller_facts.slurm_conf:
+        yield plan_input.cluster.controller, ROOT_REFUSED
+    for host in plan_input.compute_nodes:
+        beside = [BESIDE[role] for role in plan_input.cluster.roles(host) if role in BESIDE]
+        if beside and (comes or host not in before.nodes):
+            yield host, computes_beside(" and ".join(beside), is_alone=len(plan_input.cluster.hosts) == 1)
+
+
+def is_refused(settings: Settings) -> bool:
+    """Whether slurm.conf, its keys in lower case, has Slurm refuse jobs of root."""
+    return settings.get(ROOT_JOBS.lower(), "").lower() in ("yes", "up", "true", "1")
+
+
+def computes_beside(what: str, *, is_alone: bool) -> str:
+    """What it means that a host with another role computes. `is_alone`: whether it is the only host."""
+    words = f"is a compute node, too, as the cluster file says, so users' jobs run beside {what}"
+    return words if is_alone else f"{words}, and root of any other host of the cluster can become root here"
+
+
+def newly_trusted(plan_input: PlanInput, before: Mapping[str, HostLock]) -> Iterator[tuple[str, str]]:
+    """A host and a text for each address that others, by the new lock, trust because the host tells of it."""
+    for host in plan_input.members:
+        known = before.get(host, NOBODY).trusted
+        for address in plan_input.host(host).trusted:
+            if address not in known:
+                yield (
+                    host,
+                    f"others trust its address {address}, which it tells of: it lies in a network of ssh.networks",
+                )
+
+
+def doubtful_addresses(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str, str]]:
+    """A host and a text where its logins may be refused, or where it tells of an address of others."""
+    cluster = plan_input.cluster
+    if cluster.slurm_ssh.logins == "none" and cluster.user_ssh == "own":
+        return
+    owners = {address: host for host, address in cluster.addresses.items()}
+    for host in plan_input.members:
+        if host in hosts and host in plan_input.facts:
+            own = [canonical(one) for one in plan_input.facts[host].addresses if is_source(one)]
+            texts = (*claims(plan_input, host, own, owners), why_refused(plan_input, host, own))
+            yield from ((host, text) for text in texts if text)
+
+
+def claims(plan_input: PlanInput, host: str, own: Sequence[str], owners: Mapping[str, str]) -> Iterator[str]:
+    """What is told of addresses that a host tells of and that are, or may be, those of others."""
+    near, trusted = in_networks(plan_input.cluster, own), plan_input.trusted_addresses(host)
+    for address in own:
+        if owners.get(address, host) != host:
+            yield f"it has the address {address} of {owners[address]}, where nobody trusts it"
+        elif address in near and address not in trusted:
+            yield f"others do not trust its address {address}: {NOT_ITS_OWN}"
+
+
+def why_refused(plan_input: PlanInput, host: str, own: Collection[str]) -> str:
+    """Why logins from a host may be refused; empty if one of its own addresses is trusted, or NAT is allowed for."""
+    trusted = plan_input.trusted_addresses(host)
+    if plan_input.cluster.slurm_ssh.also_from or not own or {*own} & {*trusted}:
+        return ""
+    tells = f"it tells of {', '.join(list(own)[:3])}"
+    if trusted:
+        only = f"logins from it are accepted from {trusted[0]} alone, which it does not have"
+        return f"{only} ({tells}); {NAME_IT}, or slurm_ssh.also_from where a router changes addresses"
+    return f"no login from it is accepted on other hosts: only itself knows its address ({tells}); {NAME_IT}"

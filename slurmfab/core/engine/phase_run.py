@@ -5,27 +5,30 @@ from __future__ import annotations
 import queue
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from slurmfab.base.errors import DeployFailed, HostFailed, SlurmfabError
 from slurmfab.core.engine import earlier_files, notices
-from slurmfab.core.engine.login_proof import apply_proved_step
-from slurmfab.core.engine.node_errors import quote_logs
+from slurmfab.core.engine.node_changes import apply_proved_step
 from slurmfab.core.engine.report import Step, apart
 from slurmfab.core.engine.requests import apply_step
 from slurmfab.core.engine.run import Run
-from slurmfab.core.plan.database_order import require_slurmdbd
 from slurmfab.core.plan.phase_order import PhaseOrder
 from slurmfab.core.plan.phases import exports
+from slurmfab.core.plan.phases.database import require_slurmdbd
 from slurmfab.core.plan.plan import CONTROLLERS, DATABASE, SERVERS, Phase
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.hosts.fan_out import FAN_OUT
+from slurmfab.hosts.fan_out import FAN_OUT, on_each
+from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.core.resource import Outcome, Resource
+from slurmfab.on_hosts.agent.nodes.registered import SEE_LOG
 
 QUIET_SECONDS = 10.0  # seconds without an answer after which the outcomes of hosts that are ahead of others are told
 RECORD_SECONDS = 2.0  # least time between two writings of the record while hosts are at work
+
+MOST = 16  # how many nodes are asked: with many, the first ones tell what is wrong with all
 
 
 class PhaseRun:
@@ -260,3 +263,29 @@ class PhaseRun:
 def failure_of(failed: Outcome, host: str) -> HostFailed:
     """The error of a host on which a resource failed."""
     return HostFailed(host, f"{failed.id}: {failed.message}")
+
+
+def quote_logs(run: Run, steps: tuple[Step, ...], busy: Container[str]) -> tuple[Step, ...]:
+    """The steps of nodes that are not ready, with slurmd's errors in place of its log; busy hosts are not asked."""
+    asked = [step.host for step in steps if any(SEE_LOG in one.message for one in step.outcomes)]
+    free = [host for host in run.remaining(tuple(asked)) if host not in busy][:MOST]
+    found = dict(on_each(free, lambda host: errors_of(run, host))) if free else {}
+    said = {host: words for host, words in found.items() if isinstance(words, str) and words}
+    return tuple(quoted(step, said[step.host]) if step.host in said else step for step in steps)
+
+
+def errors_of(run: Run, host: str) -> str:
+    """The errors that the slurmd of a host wrote since its start; empty for none, or if the host is silent."""
+    try:
+        answer = run.transport.call(host, {"op": "daemon-errors", "unit": "slurmd"})
+        return " | ".join(answer_value(host, answer, "daemon_errors")["errors"]).rstrip(".")
+    except SlurmfabError:
+        return ""
+
+
+def quoted(step: Step, words: str) -> Step:
+    """A step whose failures quote slurmd."""
+    told = f"The log of its slurmd says: {words}"
+    return replace(
+        step, outcomes=tuple(replace(one, message=one.message.replace(SEE_LOG, told)) for one in step.outcomes)
+    )

@@ -123,17 +123,12 @@ def count_text(report: Report) -> str:
     """The number of changes and hosts, and what could not be compared, as the last line."""
     would = report.count(WOULD_CHANGE)
     hosts = len({step.host for step in report.steps if step.with_status(WOULD_CHANGE)})
-    unknown = unknown_text(report)
-    changes = f"{would} change{'s' if would != 1 else ''} would be made on {hosts} host{'s' if hosts != 1 else ''}"
-    if not would:
-        changes = "" if unknown else "nothing would be changed"
-    return f"{report.cluster}: {'; '.join(filter(None, (changes, unknown)))} ({report.seconds:.1f} s)."
-
-
-def unknown_text(report: Report) -> str:
-    """What could not be compared, so that nobody can say what a deployment would do there; empty if all could."""
     failed = report.count(FAILED)
     where = fold(dict.fromkeys(step.host for step in report.steps if step.has_failed))
     resources = f"{failed} resource{'s' if failed != 1 else ''} on {where} could not be compared (see above)"
     skipped = f"not compared: {fold(report.failed_hosts)}"
-    return "; ".join((*((resources,) if failed else ()), *((skipped,) if report.failed_hosts else ())))
+    unknown = "; ".join((*((resources,) if failed else ()), *((skipped,) if report.failed_hosts else ())))
+    changes = f"{would} change{'s' if would != 1 else ''} would be made on {hosts} host{'s' if hosts != 1 else ''}"
+    if not would:
+        changes = "" if unknown else "nothing would be changed"
+    return f"{report.cluster}: {'; '.join(filter(None, (changes, unknown)))} ({report.seconds:.1f} s)."

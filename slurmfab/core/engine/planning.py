@@ -22,14 +22,15 @@ from slurmfab.cluster.inventory import (
 from slurmfab.cluster.inventory.loading import Inventory, with_lines
 from slurmfab.core.engine import older_copy, passwords
 from slurmfab.core.engine.actor import stamp
+from slurmfab.core.engine.notices import newly_trusted
 from slurmfab.core.engine.run import Run
 from slurmfab.core.impact.approvals import Approvals
 from slurmfab.core.impact.disruptive_changes import LOST_LIMITS
-from slurmfab.core.plan.address_remarks import newly_trusted
-from slurmfab.core.plan.database_order import require_slurmdbd
+from slurmfab.core.plan import mig
+from slurmfab.core.plan.phases.database import require_slurmdbd
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import LocalInput, PlanInput
-from slurmfab.core.plan.preflight import addresses, judging, mig, other_clusters
+from slurmfab.core.plan.preflight import addresses, judging, other_clusters
 from slurmfab.core.plan.preflight.configuration import KeysRefused
 
 UNCHANGED = "Nothing was changed on any host."

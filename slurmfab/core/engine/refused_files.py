@@ -1,4 +1,4 @@
-"""New files that the installed Slurm refuses: told before anything is changed, with the line of the cluster file."""
+"""What hosts refuse: packages that they cannot get, and files in which Slurm finds mistakes; told before any change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import fold
 from slurmfab.on_hosts.agent.core.resource import FAILED
+from slurmfab.on_hosts.agent.packages.packages import NO_SOURCE_HAS, Packages
 from slurmfab.on_hosts.agent.slurm.files import BETWEEN, REFUSED
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ LEFT = "Slurm's files and daemons were left as they are."
 
 _IN_LINE = re.compile(r"line (\d+): \"(.*)\"")
 _WORD = re.compile(r"\w+")
+
+ADVICE = "Correct packages in the cluster file, or the hosts' own sources. Nothing was changed on any host."
 
 
 def refuse_unparsable(run: Run, steps: Iterable[Step]) -> None:
@@ -75,3 +79,28 @@ def slurm_settings(document: Document) -> Iterator[tuple[Place, Any]]:
                 value = value[part] if isinstance(part, int) or part in value else {}
             if value and not isinstance(value, dict | list):
                 yield place, value
+
+
+def refuse_unknown(steps: Iterable[Step]) -> None:
+    """Refuse packages that no host which should have them can get.
+
+    A host whose sources lack what those of others have fails alone, when its packages are installed. `steps`: outcomes
+    of a comparison. Raises InputError: with a line for each such package.
+    """
+    named: dict[str, set[str]] = {}
+    lacking: dict[str, set[str]] = {}
+    for step in steps:
+        for outcome in step.outcomes:
+            kind, _, names = outcome.id.partition(":")
+            for name in names.split(",") if kind == Packages.kind else ():
+                named.setdefault(name, set()).add(step.host)
+            if outcome.status == FAILED and outcome.message.startswith(NO_SOURCE_HAS):
+                for text in outcome.message.removeprefix(NO_SOURCE_HAS).split(", "):
+                    lacking.setdefault(text, set()).add(step.host)
+    lines = [
+        f"{fold(hosts)}: the package sources there do not have {text}."
+        for text, hosts in sorted(lacking.items())
+        if hosts == named.get(text.partition("=")[0])
+    ]
+    if lines:
+        raise InputError("\n".join((*lines, ADVICE)))

@@ -111,7 +111,9 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
         lacking = [host for host in run.remaining(group) if host in without_python and host not in facts]
         if lacking and run.controller not in lacking:
             require_claim(run)
-        facts.update(install_on(run, lacking))
+        prepared = collect_facts(run, on_each(lacking, lambda host: install_python(run, host)))
+        exclude_all(run, prepared.silent)
+        facts.update(prepared.facts)
         run.require_controller()
     for host, reason in hostnames.taken(run.inventory.cluster, run.inventory.lock, facts).items():
         run.exclude(host, HostFailed(host, reason))
@@ -207,13 +209,6 @@ def exclude_all(run: Run, errors: Mapping[str, HostError]) -> None:
     """Go on without these hosts; those that are excluded already keep their errors."""
     for host in run.remaining(errors):
         run.exclude(host, errors[host])
-
-
-def install_on(run: Run, hosts: Iterable[str]) -> dict[str, HostFacts]:
-    """Install python3 on hosts, and return the facts of those where that worked; the others are excluded."""
-    prepared = collect_facts(run, on_each(hosts, lambda host: install_python(run, host)))
-    exclude_all(run, prepared.silent)
-    return prepared.facts
 
 
 def install_python(run: Run, host: str) -> HostFacts:

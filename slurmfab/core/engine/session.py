@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -28,7 +29,6 @@ from slurmfab.hosts.transport import SshTransport
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
-    from slurmfab.cluster.inventory.lock import UpgradeUnderWay
 
 
 UPGRADE = "upgrade"  # the command that goes on with an upgrade, and tells of it by itself
@@ -100,6 +100,20 @@ def keep_lock_copy(run: Run) -> None:
         lock_copy.keep(run)
 
 
+@contextmanager
+def ending(run: Run, *, tells: bool = True) -> Iterator[None]:
+    """Close a run that only asks: its progress ends, and its connections; `tells`: what failed, before an error."""
+    try:
+        yield
+    except SlurmfabError:
+        if tells:
+            print_failures(run)
+        raise
+    finally:
+        run.progress.end()
+        run.transport.close()
+
+
 def print_failures(run: Run) -> None:
     """Print what failed on which host, when a run ends early."""
     run.progress.end()
@@ -143,18 +157,13 @@ def start(
 
 def progress_of(known: Inventory, command: str, output: Output) -> Progress:
     """What shows the progress of a run; an upgrade of Slurm that is under way is told first."""
-    progress = output.progress()
-    if known.lock.upgrade and command != UPGRADE:
-        progress.line(format_upgrade(known.lock.upgrade))
+    progress, upgrade = output.progress(), known.lock.upgrade
+    if upgrade and command != UPGRADE:
+        progress.line(
+            f"An upgrade of Slurm from {upgrade.had} to {upgrade.to} is under way (begun by {upgrade.by}, "
+            f"{upgrade.since}). To go on with it: {FAB} upgrade."
+        )
     return progress
-
-
-def format_upgrade(upgrade: UpgradeUnderWay) -> str:
-    """The message about an upgrade that is not done yet."""
-    return (
-        f"An upgrade of Slurm from {upgrade.had} to {upgrade.to} is under way (begun by {upgrade.by}, {upgrade.since})."
-        f" To go on with it: {FAB} upgrade."
-    )
 
 
 def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:

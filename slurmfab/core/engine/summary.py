@@ -58,7 +58,10 @@ def after_new_nodes(path: Path) -> str:
 
 
 def after_plan(report: Report, options: DeployOptions, path: Path) -> str:
-    """The command that makes a plan's changes, with its options; empty without any, or where it would be refused."""
+    """The command that makes a plan's changes, with its options; empty without any, and where it would be refused.
+
+    What made the plan fail, such as a state that slurmctld cannot read, would end the deployment, too.
+    """
     if any(step.fatal for step in report.steps):
         return "Next: fix the cause, then plan again."
     if not report.count(WOULD_CHANGE) or report.forecast.disruptions:

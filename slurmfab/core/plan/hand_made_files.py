@@ -71,7 +71,10 @@ def is_served_besides(one: Difference) -> bool:
 
 
 def is_runtime(one: Difference) -> bool:
-    """Whether the slurm.conf only says in which state nodes are (State=DOWN, DownNodes), as far as slurmctld asks."""
+    """Whether the actual slurm.conf only says in which state nodes are (State=DOWN, DownNodes).
+
+    slurmctld takes it for nodes of which it has no state yet; otherwise its own files count (slurm.conf(5)).
+    """
     if one.kind == SETTING:
         return one.name.lower() == "downnodes" and not one.wanted
     return one.kind == NODE_LINE and one.key.lower() == "state" and one.actual.partition("+")[0].lower() in STATES

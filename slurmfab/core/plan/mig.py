@@ -6,13 +6,15 @@ What counts is the slot: a GPU that has fallen off its bus stays in the lock, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import Gpu, HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.cluster.inventory.mig import Layout
 from slurmfab.core.impact.disruptive_changes import Disruption
 from slurmfab.core.plan.plan_input import PlanInput
@@ -66,7 +68,9 @@ def wanted(cluster: Cluster, host: str, known: HostLock) -> dict[str, Layout]:
 def differing(expected: Layouts, gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """The slots whose GPU is there, and not divided as expected."""
     now = layouts(gpus)
-    return tuple(slot for slot, layout in expected.items() if slot in now and now[slot] != _types(layout))
+    return tuple(
+        slot for slot, layout in expected.items() if slot in now and now[slot] != tuple(sorted(map(slurm_type, layout)))
+    )
 
 
 def pinned(cluster: Cluster, host: str, old: HostLock, gpus: tuple[Gpu, ...], fact: HostFacts) -> Pinned:
@@ -97,11 +101,6 @@ def _replaced(known: Sequence[Gpu], now: Sequence[Gpu], taken: set[str]) -> Iter
         elif gpu.bus not in done:
             done.add(gpu.bus)
             yield from (one for one in now if one.bus == gpu.bus)
-
-
-def _types(layout: Layout) -> Layout:
-    """Profiles as types of gres.conf have them."""
-    return tuple(sorted(map(slurm_type, layout)))
 
 
 def to_divide(plan_input: PlanInput) -> dict[str, tuple[str, ...]]:
@@ -137,4 +136,19 @@ def notices(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
                 f"{count} {' or '.join(texts)} (mig) while the node is drained; gres.conf and slurm.conf then name "
                 "what is there, and the node returns to service after a test job"
             ),
+        )
+
+
+def refuse_partial(before: Lock, plan_input: PlanInput, among: Collection[str]) -> None:
+    """Refuse to divide GPUs of nodes in service in a run on some of the hosts.
+
+    `before`: the lock before, by which nodes on trial get no jobs. `among`: the hosts of the run. Raises InputError:
+    nothing was changed.
+    """
+    there, known = plan_input.conf_before.nodes, before.hosts
+    nodes = [node for node in to_divide(plan_input) if node in there and not known[node].on_trial]
+    if nodes and not {*plan_input.cluster.hosts} <= {*among}:
+        raise InputError(
+            f"{fold(nodes)}: GPUs are to be divided into other MIG instances, which changes slurm.conf on all hosts. "
+            f"First, without --hosts or --retry-failed: {FAB} deploy. Nothing was changed."
         )

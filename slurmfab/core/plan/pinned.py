@@ -12,7 +12,7 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import people_ids, trusted_addresses
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock, Spool
-from slurmfab.core.impact import gpu_changes
+from slurmfab.core.impact import hardware_changes
 from slurmfab.core.plan import mig
 from slurmfab.core.plan.preflight import cgroups
 from slurmfab.core.plan.slurm_series import in_lock
@@ -32,7 +32,7 @@ def pin(
     hosts = of_other_series(lock, now)
     for name, fact in facts.items():
         old = hosts.get(name, HostLock())
-        divided = mig.pinned(cluster, name, old, gpu_changes.pinned(cluster, name, old, fact), fact)
+        divided = mig.pinned(cluster, name, old, hardware_changes.pinned(cluster, name, old, fact), fact)
         hosts[name] = replace(
             old,
             hostname=old.hostname or fact.hostname,

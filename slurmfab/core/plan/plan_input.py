@@ -27,9 +27,8 @@ from slurmfab.cluster.slurm.meaning import meaning
 from slurmfab.cluster.slurm.node import Node
 from slurmfab.cluster.slurm.oci import oci_conf
 from slurmfab.cluster.slurm.platform import Platform, wanted
-from slurmfab.cluster.slurm.render import NodePrograms, PowerSaving
+from slurmfab.cluster.slurm.render import NodePrograms, PowerSaving, topology_conf
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY, readers
-from slurmfab.cluster.slurm.topology import topology_conf
 from slurmfab.cluster.slurm.versions import OLDEST, SlurmVersion
 from slurmfab.cluster.slurm.window import reached, reaches
 from slurmfab.core.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
@@ -41,7 +40,6 @@ PASSWORDS = ("JobCompPass", "AccountingStoragePass")
 """Keys of slurm.conf whose value is a password, which stays on the hosts (slurm.conf(5))."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")  # names and addresses of the host itself
-
 
 NO_HOSTS: frozenset[str] = frozenset()
 
@@ -112,6 +110,14 @@ class PlanInput(LocalInput):
     def is_compute_node(self, host: str) -> bool:
         """Whether slurm.conf names the host as a compute node."""
         return host in self._compute_nodes
+
+    def owns(self, host: str, of: str) -> bool:
+        """Whether a host has told that it has files of slurmfab's for a capability, such as `mounts`."""
+        return host in self.facts and of in self.facts[host].owned
+
+    def has_program(self, host: str, name: str) -> bool:
+        """Whether a host has told that it has the program of this directory below slurmfab's."""
+        return host in self.facts and name in self.facts[host].programs
 
     def is_on_trial(self, host: str) -> bool:
         """Whether the host is a new compute node that has not passed its test job yet."""

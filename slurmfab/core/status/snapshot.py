@@ -16,9 +16,9 @@ from slurmfab.core.status.limits import UserLimits, limits_from
 from slurmfab.hosts.session import answer_value
 from slurmfab.hosts.transport import Transport
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import seconds_of
 from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
 from slurmfab.on_hosts.agent.slurm.reading import JOB_FIELDS, PARTS
-from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
 
 _FIELD = re.compile(r"(?:^|\s)([A-Z]\w*)=(\S*)")
 _GPUS = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d+))?$")

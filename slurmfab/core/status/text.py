@@ -10,7 +10,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.terminal import BOLD, GREEN, RED, YELLOW, Cell, Paint, table
 from slurmfab.core.status import cluster_state, limits
 from slurmfab.core.status.cluster_state import count_pending, count_running
-from slurmfab.on_hosts.programs.user_tools.amounts import clock
+from slurmfab.on_hosts.agent.client.amounts import clock
 
 if TYPE_CHECKING:
     from slurmfab.core.status.cluster_state import StateGroup, Status, Usage

@@ -9,9 +9,8 @@ from typing import Any
 from slurmfab.base.json_output import Key, as_json, shows
 from slurmfab.base.markup import Markup, fill, joined, policy
 from slurmfab.core.user_guide.limits import caps
-from slurmfab.core.user_guide.offer import Offer, OfferedPartition, caps_of_accounts
-from slurmfab.core.user_guide.shapes import Shape
-from slurmfab.on_hosts.programs.user_tools.amounts import clock
+from slurmfab.core.user_guide.offer import Offer, OfferedPartition, Shape, caps_of_accounts
+from slurmfab.on_hosts.agent.client.amounts import clock
 
 STYLES = ("colours.css", "job.css")
 SCRIPTS = ("job-script.js", "job-limits.js", "job.js")

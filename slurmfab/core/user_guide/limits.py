@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from slurmfab.cluster.slurm.limits import ASSOCIATION_BY_NAME, QOS_BY_NAME, Limit, normal
 from slurmfab.core.user_guide.amounts import counted, duration
-from slurmfab.on_hosts.agent.accounting import limit_values as kinds
-from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
+from slurmfab.on_hosts.agent.client.amounts import seconds_of, tres_of
 
 _EACH, _TOGETHER, _JOB = "for each user", "for all together", "for each job"
 _WHOSE: Mapping[str, str] = {
@@ -60,7 +59,7 @@ def caps(settings: Mapping[str, str], whose: str, *, is_qos: bool) -> Iterator[C
             minutes = (seconds_of(value) or 0) // 60
             yield Cap("minutes", minutes, f"{whose}: {duration(minutes)} {_JOB}")
         elif name in _OF_A_JOB:
-            for tres, amount in kinds.tres_of(value).items():
+            for tres, amount in tres_of(value).items():
                 if of := _countable(tres):
                     yield Cap(of, _whole(amount), f"{whose}: {_amount(tres, amount)} {_WHOSE[name]}")
 
@@ -81,7 +80,7 @@ def _phrase(name: str, value: str) -> str:
     if "Jobs" in name:
         jobs = f"{value} jobs, waiting ones included," if "Submit" in name else counted(int(value), "running job")
         return f"{jobs} {_WHOSE[name]}"
-    return f"{', '.join(_amount(*one) for one in kinds.tres_of(value).items())} {_WHOSE[name]}"
+    return f"{', '.join(_amount(*one) for one in tres_of(value).items())} {_WHOSE[name]}"
 
 
 def _wall(value: str) -> str:
@@ -102,7 +101,7 @@ def _hours(value: str, whose: str) -> str:
     """Minutes of resources as hours."""
     parts = (
         f"{int(amount) // 60:,} {'CPU' if tres == 'cpu' else 'GPU' if tres == 'gres/gpu' else tres} hours"
-        for tres, amount in kinds.tres_of(value).items()
+        for tres, amount in tres_of(value).items()
         if amount.isdigit()
     )
     return f"{', '.join(parts)} {whose}"

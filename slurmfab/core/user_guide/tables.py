@@ -9,13 +9,18 @@ from slurmfab.cluster.inventory.accounting import ROOT, Account, Qos
 from slurmfab.core.user_guide.amounts import duration, gigabytes
 from slurmfab.core.user_guide.limits import giving_way, limit_texts
 from slurmfab.core.user_guide.markdown import code
-from slurmfab.core.user_guide.offer import Offer, OfferedGpus, OfferedPartition
-from slurmfab.core.user_guide.shapes import Shape, whole
-from slurmfab.on_hosts.programs.user_tools.amounts import clock
+from slurmfab.core.user_guide.offer import Offer, OfferedGpus, OfferedPartition, Shape, whole
+from slurmfab.on_hosts.agent.client.amounts import clock
 
 _LITTLE_MEMORY, _SOME_MEMORY, _MUCH_MEMORY = 1024, 4096, 16384
 _FEW_MINUTES, _SOME_MINUTES = 5, 60
 _FEW_CPUS, _MANY_CPUS = 2, 8
+
+NONE = "–"  # what a cell has whose value is not known, or that has none
+_SOME_SCRATCH = 50  # the gigabytes of an example, where nodes have that many
+
+_SHARES = {"shard": ("a share of a GPU", "1"), "mps": ("a percentage of a GPU", "50")}
+"""Generic resources that Slurm itself knows: what one is, and an example of a number."""
 
 
 def values_of_examples(partition: OfferedPartition | None) -> dict[str, str | int]:
@@ -35,13 +40,6 @@ def values_of_examples(partition: OfferedPartition | None) -> dict[str, str | in
         "few_minutes": clock(60 * min(_FEW_MINUTES, minutes)),
         "some_minutes": clock(60 * min(_SOME_MINUTES, minutes)),
     }
-
-
-NONE = "–"  # what a cell has whose value is not known, or that has none
-_SOME_SCRATCH = 50  # the gigabytes of an example, where nodes have that many
-
-_SHARES = {"shard": ("a share of a GPU", "1"), "mps": ("a percentage of a GPU", "50")}
-"""Generic resources that Slurm itself knows: what one is, and an example of a number."""
 
 
 def values(found: Offer) -> dict[str, Any]:

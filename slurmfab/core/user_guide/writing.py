@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from slurmfab.base import atomic_file
 from slurmfab.base.exit_codes import DONE
 from slurmfab.base.markup import Markup, fill, joined, policy
+from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -18,6 +20,11 @@ from slurmfab.core.user_guide.amounts import counted
 from slurmfab.core.user_guide.offer import Offer, offer
 
 STYLES = ("colours.css", "guide.css")
+
+MARKDOWN, PAGE, JOB_PAGE = "guide.md", "guide.html", "job.html"
+"""The names of the files; the pages have links to each other by these names."""
+
+COMMANDS = "/usr/bin"  # the directory of Slurm's commands in all packages
 
 
 def markdown_text(found: Offer) -> str:
@@ -57,10 +64,6 @@ def summary(found: Offer) -> str:
     return f"The cluster has {nodes}{with_gpus}."
 
 
-MARKDOWN, PAGE, JOB_PAGE = "guide.md", "guide.html", "job.html"
-"""The names of the files; the pages have links to each other by these names."""
-
-
 def write_files(cluster: str, output: str) -> int:
     """Write the files into a directory, by default the cluster's name here, asking no host; or InputError."""
     known = loading.load_named(cluster)
@@ -80,3 +83,24 @@ def files(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
     found = offer(cluster, lock)
     text = markdown_text(found)
     return {MARKDOWN: text, PAGE: page(cluster, text), JOB_PAGE: job_page.page(found)}
+
+
+def cluster_file(cluster: Cluster) -> str:
+    """The cluster's file in /etc/ood/config/clusters.d, in YAML (version 2 of the format)."""
+    login = (cluster.login or cluster.controllers)[0]
+    # Texts in JSON's spelling are texts of YAML.
+    name, host = json.dumps(cluster.name), json.dumps(login)
+    return f"""\
+---
+# Made by slurmfab from the cluster file; to be made anew when its login host changes.
+v2:
+  metadata:
+    title: {name}
+  login:
+    host: {host}
+  job:
+    adapter: "slurm"
+    cluster: {name}
+    bin: "{COMMANDS}"
+    conf: "{SLURM_DIRECTORY}/slurm.conf"
+"""

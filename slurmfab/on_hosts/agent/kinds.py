@@ -8,7 +8,7 @@ from typing import Any, Mapping
 from slurmfab.on_hosts.agent.core.resource import Resource
 
 KINDS = {
-    "absent": "files.absent:Absent",
+    "absent": "files.file:Absent",
     "accounts": "accounting.tree:AccountTree",
     "accounts-rest": "accounting.tree:RestOfAccounts",
     "associations-gone": "accounting.tree:AssociationsGone",
@@ -27,7 +27,7 @@ KINDS = {
     "file": "files.file:File",
     "firewall-rules": "files.firewall_rules:FirewallRules",
     "free-space": "files.free_space:FreeSpace",
-    "group": "identities.group:Group",
+    "group": "identities.user:Group",
     "group-members": "people.group_members:GroupMembers",
     "host-names": "files.host_names:HostNames",
     "hostbased-logins": "files.hostbased_logins:HostbasedLogins",
@@ -38,7 +38,7 @@ KINDS = {
     "lock-copy": "undo.lock_copy:LockCopy",
     "login-guard": "services.login_guard:LoginGuard",
     "moved-ids": "identities.moved_ids:MovedIds",
-    "machine-reboot": "services.machine_reboot:MachineReboot",
+    "machine-reboot": "services.units:MachineReboot",
     "mig": "slurm.mig_instances:MigInstances",
     "mount": "mounts.mount_point:MountPoint",
     "munge-directories": "munge.directories:MungeDirectories",

@@ -201,70 +201,26 @@ def apply_timed(resource: Resource, context: Context) -> Outcome:
     return Outcome(**{**vars(outcome), "seconds": round(time.monotonic() - start, 3)})
 
 
-def read_other(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Send the answer of one of the modules in `READINGS`."""
+def answer_by_module(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
+    """Have one of the modules in `MODULE_OF` answer: by its function `read`, or as `STREAMED` and `STAGED` say."""
     import importlib
 
     from slurmfab.on_hosts.agent.core.resource import Context
 
-    module = importlib.import_module("slurmfab.on_hosts.agent." + READINGS[request["op"]])
-    with Refusing():
-        answers.send(**{request["op"].replace("-", "_"): module.read(request, Context(request.get("root", "/")))})
-
-
-def save_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Send a part of a backup in pieces."""
-    from slurmfab.on_hosts.agent.backup import stream
-    from slurmfab.on_hosts.agent.core.resource import Context
-
-    with Refusing():
-        stream.stream(request, Context(request.get("root", "/")), answers)
-
-
-def stage_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Receive a piece of a part of a backup that will be restored."""
-    from slurmfab.on_hosts.agent.backup import staged_parts
-    from slurmfab.on_hosts.agent.core.resource import Context
-
-    context = Context(request.get("root", "/"))
-    lock.take(context.path(LOCK), request.get("who", ""))
-    with Refusing():
-        staged_parts.stage(request, context)
-
-
-def collect_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Send packages with all dependencies, for a bundle."""
-    from slurmfab.on_hosts.agent.core.resource import Context
-    from slurmfab.on_hosts.agent.packages import bundle_making
-
-    with Refusing():
-        bundle_making.stream(request, Context(request.get("root", "/")), answers)
-
-
-def stage_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
-    """Receive packages of a bundle that will be installed."""
-    from slurmfab.on_hosts.agent.core.resource import Context
-    from slurmfab.on_hosts.agent.packages import bundle_staging
-
-    context = Context(request.get("root", "/"))
-    lock.take(context.path(LOCK), request.get("who", ""))
-    with Refusing():
-        answers.send(bundle=bundle_staging.stage(request, context))
-
-
-def read_updates(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
-    """Send what an update of the packages would do; to fetch the package lists, take the host's lock."""
-    from slurmfab.on_hosts.agent.core.resource import Context
-    from slurmfab.on_hosts.agent.packages import updates
-
-    context = Context(request.get("root", "/"))
-    if request.get("fetch"):
+    operation, context = request["op"], Context(request.get("root", "/"))
+    module = importlib.import_module("slurmfab.on_hosts.agent." + MODULE_OF[operation])
+    if operation in STAGED or request.get("fetch"):
         lock.take(context.path(LOCK), request.get("who", ""))
     with Refusing():
-        answers.send(updates=updates.read(request, context))
+        if operation in STREAMED:
+            module.stream(request, context, answers)
+            return
+        answer = (module.stage if operation in STAGED else module.read)(request, context)
+        if answer is not None:
+            answers.send(**{operation.replace("-", "_"): answer})
 
 
-READINGS = {
+MODULE_OF = {
     "neighbours": "facts.neighbours",
     "slurm": "slurm.reading",
     "job-processes": "nodes.job_processes",
@@ -288,18 +244,21 @@ READINGS = {
     "trial-jobs": "upgrade.trial_jobs",
     "upgrade": "upgrade.reading",
     "upgrade-offer": "upgrade.offer",
+    "updates": "packages.updates",
+    "save": "backup.stream",
+    "collect": "packages.bundle_making",
+    "stage": "backup.staged_parts",
+    "bundle": "packages.bundle_staging",
 }
-"""Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
+"""The module that answers each operation besides `facts` and `apply`; `updates` takes the host's lock if it fetches."""
+
+STREAMED = ("save", "collect")  # operations whose modules' `stream` sends a part of a backup, or packages for a bundle
+STAGED = ("stage", "bundle")  # those whose modules' `stage` receives such pieces, with the host's lock
 
 OPERATIONS = {
     "facts": read_facts,
     "apply": apply_resources,
-    "save": save_part,
-    "stage": stage_part,
-    "collect": collect_packages,
-    "bundle": stage_packages,
-    "updates": read_updates,
-    **dict.fromkeys(READINGS, read_other),
+    **dict.fromkeys(MODULE_OF, answer_by_module),
 }
 
 

@@ -20,7 +20,7 @@ from slurmfab.on_hosts.agent.accounting.job_records import (
     read,
     seconds_of,
 )
-from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
+from slurmfab.on_hosts.agent.core.differences import one_line
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 HOUR = 3600

@@ -11,10 +11,9 @@ from local_agent import snapshot
 from slurmfab.core.plan.directories import backup_directory, state_directory
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, apply
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.block import Block
 from slurmfab.on_hosts.agent.files.directory import Directory
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 
 
 def names(folder: Path) -> list[str]:

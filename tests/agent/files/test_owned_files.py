@@ -72,7 +72,7 @@ def test_a_run_when_it_was_killed_after_the_record_was_written_is_healed_by_the_
     path.write_text("ann's\n")
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slurmfab.on_hosts.agent.files.owned_files.put", lambda *_: (_ for _ in ()).throw(OSError("killed"))
+            "slurmfab.on_hosts.agent.files.owned_files.uid_of", lambda *_: (_ for _ in ()).throw(OSError("killed"))
         )
         assert apply(BOTH, context).status == "failed"
     assert apply(BOTH, context).status == "changed"

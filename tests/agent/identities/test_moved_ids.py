@@ -13,10 +13,9 @@ import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context, apply
 from slurmfab.on_hosts.agent.identities import mounts
-from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.identities.mounts import Mount
 from slurmfab.on_hosts.agent.identities.moved_ids import FileSearch, MovedIds, mount_of
-from slurmfab.on_hosts.agent.identities.user import User
+from slurmfab.on_hosts.agent.identities.user import Group, User
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
 

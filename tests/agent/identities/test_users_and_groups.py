@@ -11,10 +11,9 @@ import pytest
 from local_agent import snapshot
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
-from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.identities.passwd_files import wait_for_lock
 from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
-from slurmfab.on_hosts.agent.identities.user import User
+from slurmfab.on_hosts.agent.identities.user import Group, User
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="useradd and groupadd want root, also in a scratch root")

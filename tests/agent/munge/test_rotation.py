@@ -13,8 +13,7 @@ import pytest
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.kinds import build
 from slurmfab.on_hosts.agent.munge import rotation
 from slurmfab.on_hosts.agent.munge.key import MungeKey

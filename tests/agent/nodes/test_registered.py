@@ -12,7 +12,7 @@ import pytest
 from slurm_tables import environment, printed
 
 from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
-from slurmfab.on_hosts.agent.nodes import registered, slurmd_port, states
+from slurmfab.on_hosts.agent.nodes import connections, registered, states
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 
 LESS = "Low RealMemory (reported:24105 < 100.00% of configured:900000)"
@@ -158,8 +158,8 @@ def test_what_is_waited_for_is_told_once() -> None:
 
 
 def test_the_port_of_slurmd_is_that_of_the_configuration() -> None:
-    assert slurmd_port.default_port("SlurmctldPort = 7001\nSlurmdPort              = 7002\n") == 7002
-    assert slurmd_port.default_port("") == 6818
+    assert connections.default_port("SlurmctldPort = 7001\nSlurmdPort              = 7002\n") == 7002
+    assert connections.default_port("") == 6818
 
 
 ILL = "n1|drained|slurmfab: health: /data is not mounted|root"

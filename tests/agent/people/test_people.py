@@ -16,8 +16,8 @@ import pytest
 from local_agent import snapshot
 
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, apply
-from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.identities.id_processes import with_numbers
+from slurmfab.on_hosts.agent.identities.user import Group
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 from slurmfab.on_hosts.agent.people import person
 from slurmfab.on_hosts.agent.people.home_worker import HomeTrouble, worker

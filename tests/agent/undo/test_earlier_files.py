@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slurmfab.on_hosts.agent.core.resource import Context, Outcome, Resource, apply
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.undo import undo_store
 from slurmfab.on_hosts.agent.undo.restored_file import EarlierFiles
 

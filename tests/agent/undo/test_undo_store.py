@@ -15,10 +15,9 @@ import pytest
 from local_agent import Agent, snapshot
 
 from slurmfab.on_hosts.agent.core.resource import Context, Outcome, Resource, ResourceFailed, apply
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.block import Block
 from slurmfab.on_hosts.agent.files.directory import Directory
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 from slurmfab.on_hosts.agent.services.service import Service

@@ -18,8 +18,9 @@ from slurmfab.commands.bundle import archive
 
 def test_a_valid_bundle_has_the_values_of_its_manifest_and_its_files(tmp_path: Path) -> None:
     bundle = archive.verified(saved(tmp_path))
-    assert (bundle.suite, bundle.architecture, bundle.slurm) == ("trixie", "amd64", "24.11.5-4+deb13u1")
-    assert "slurmd" in bundle.names
+    about = bundle.manifest
+    assert (about.suite, about.architecture, about.slurm) == ("trixie", "amd64", "24.11.5-4+deb13u1")
+    assert "slurmd" in about.names
     assert set(bundle.parts) == {*DEBS, "Packages"}
     assert bundle.index == index_of(DEBS)
     for name, content in DEBS.items():

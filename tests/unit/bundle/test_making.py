@@ -58,10 +58,10 @@ def test_a_bundle_is_written_beside_the_cluster_file_and_readable_by_all(
     assert path == tmp_path / "cluster.bundle-trixie-amd64.tar"
     assert path.stat().st_mode & 0o777 == 0o644
     bundle = archive.verified(path)
-    assert (bundle.suite, bundle.architecture, bundle.slurm, bundle.host) == (
+    assert (bundle.manifest.suite, bundle.manifest.architecture, bundle.manifest.slurm, bundle.manifest.host) == (
         "trixie", "amd64", "24.11.5-4+deb13u1", "c1",
     )  # fmt: skip
-    assert bundle.names == set(making.names_for(cluster()))
+    assert {*bundle.manifest.names} == set(making.names_for(cluster()))
     assert set(bundle.parts) == {*ALL_DEBS, "Packages"}
     assert list(tmp_path.iterdir()) == [path]
 

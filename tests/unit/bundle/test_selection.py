@@ -66,7 +66,7 @@ def test_a_bundle_with_another_slurm_than_the_clusters_is_refused(tmp_path: Path
 def test_each_host_gets_the_bundle_of_its_architecture(tmp_path: Path) -> None:
     both = bundle_in(tmp_path), bundle_in(tmp_path, architecture="arm64")
     for bundle in both:
-        assert selection.newest_for(both, host_facts("n1", architecture=bundle.architecture)) == bundle
+        assert selection.newest_for(both, host_facts("n1", architecture=bundle.manifest.architecture)) == bundle
 
 
 def test_of_two_bundles_for_the_same_system_the_newer_is_used(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from slurmfab.cluster.inventory import loading as inventories
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
-from slurmfab.commands.checks import associations, test_accounting, test_mail
-from slurmfab.commands.checks.associations import Associations
-from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks import test_accounting, test_mail
+from slurmfab.commands.checks.applies import Drifted
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.plugin import Checks
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.checks.slurm import Slurm
+from slurmfab.commands.checks.test_accounting import Associations
 
 Skipped = pytest.skip.Exception
 
@@ -81,19 +81,19 @@ def refused(*words: str) -> CommandResult:
 
 
 def test_what_slurmctld_shows_is_read_into_accounts_users_and_qos() -> None:
-    found = associations.parse(IN_FORCE)
+    found = test_accounting.parse(IN_FORCE)
     assert found.pairs == {("root", ""), ("root", "slurm"), ("physics", ""), ("physics", "ada")}
     assert (found.qos, found.strangers) == ({"normal"}, ())
 
 
 def test_a_user_without_a_number_is_a_stranger_to_slurmctld() -> None:
-    assert associations.parse(SHOWN.format(uid=4294967294)).strangers == ("ada",)
+    assert test_accounting.parse(SHOWN.format(uid=4294967294)).strangers == ("ada",)
 
 
 def test_what_is_missing_is_named() -> None:
     expected = Associations(frozenset({("physics", ""), ("physics", "ada")}), frozenset({"normal"}))
     nothing = Associations(frozenset(), frozenset())
-    assert associations.missing(nothing, expected) == ["QOS normal", "account physics", "user ada in physics"]
+    assert test_accounting.missing(nothing, expected) == ["QOS normal", "account physics", "user ada in physics"]
 
 
 def test_accounts_as_in_the_cluster_file_pass(controller: CheckedHost, cluster: Cluster) -> None:

@@ -28,8 +28,7 @@ from slurmfab.commands.checks import (
     test_munge,
     test_nodes,
 )
-from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.drifted import Drifted, kind_of
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted, kind_of
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.checks.slurm import Slurm, job_words

@@ -9,7 +9,7 @@ from support import THREE_HOSTS
 
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.checks import test_database as database_checks
-from slurmfab.commands.checks.drifted import Drifted
+from slurmfab.commands.checks.applies import Drifted
 from slurmfab.commands.checks.hosts import CheckedHost
 
 ACCOUNTED = loading.parse(f"{THREE_HOSTS}database: c1\n", "cluster.yaml")

@@ -13,13 +13,13 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks import test_logins, test_mpi, test_mps
 from slurmfab.commands.checks.hosts import CheckedHost
-from slurmfab.commands.checks.plugin import places_of
+from slurmfab.commands.checks.places_of_checks import places_of
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.checks.slurm import Slurm
-from slurmfab.core.plan import motd
+from slurmfab.core.plan.phases import logins
 
 GREETING = cluster(THREE_HOSTS + "motd: 'Help: ask ann'\nx11: true\nlogin: [l1]\n")
-TEXT = motd.message(GREETING, "l1")
+TEXT = logins.message_of_the_day(GREETING, "l1")
 NO_CTYPES = CommandResult(1, b"", b"ModuleNotFoundError: No module named 'ctypes'\n")
 GREETS: dict[str, Rule] = {
     "^cat": TEXT,

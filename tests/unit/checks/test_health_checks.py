@@ -14,7 +14,7 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks import node_state, test_health
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
-from slurmfab.commands.checks.plugin import places_of
+from slurmfab.commands.checks.places_of_checks import places_of
 from slurmfab.commands.checks.shell import CommandResult
 
 WATCHED = cluster(THREE_HOSTS + "health: {interval: 300}\n")

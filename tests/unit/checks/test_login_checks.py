@@ -11,7 +11,7 @@ from support import cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.checks import test_ssh
 from slurmfab.commands.checks.hosts import LOGINS, CheckedHost
-from slurmfab.commands.checks.plugin import slurm_logins
+from slurmfab.commands.checks.places_of_checks import slurm_logins
 from slurmfab.commands.checks.shell import SECONDS, CommandResult
 
 TURNED_AWAY = b"kex_exchange_identification: read: Connection reset by peer\nConnection reset by 10.0.0.1 port 22\n"
@@ -103,7 +103,9 @@ def test_logins_are_checked_in_the_directions_that_the_cluster_file_wants(
 ) -> None:
     found = slurm_logins(cluster(TWO_CONTROLLERS + logins), ("c2", "l1", "n1"))
     names = ("to_slurm", "from_slurm", "not_to_slurm", "not_from_slurm")
-    assert found == {name: tuple(hosts.split()) for name, hosts in zip(names, checked, strict=True)}
+    assert {name: tuple(some) for name, some in found.items()} == {
+        name: tuple(hosts.split()) for name, hosts in zip(names, checked, strict=True)
+    }
 
 
 class CountingShell:

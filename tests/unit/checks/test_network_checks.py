@@ -12,9 +12,9 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.firewall import Firewall
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.ports import Target, needed, ring
-from slurmfab.commands.checks.connections import script
 from slurmfab.commands.checks.results import Verdict
 from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.checks.test_network import script
 
 Look = Callable[..., Verdict]
 TRY = r"try\(\)"

@@ -9,7 +9,7 @@ from ruled_shells import RuledShell, file, process, unit
 
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import test_daemons
-from slurmfab.commands.checks.drifted import kind_of
+from slurmfab.commands.checks.applies import kind_of
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.release import Remark
 from slurmfab.core.impact.drift_kinds import CRASHED

@@ -12,7 +12,7 @@ from ruled_shells import Rule
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.private_tmp import PrivateTmp
+from slurmfab.cluster.inventory.scratch import PrivateTmp
 from slurmfab.commands.checks import test_gpus, test_limits
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.shell import CommandResult

@@ -8,7 +8,7 @@ from support import THREE_HOSTS, cluster
 
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock
-from slurmfab.commands.checks import storage, test_storage
+from slurmfab.commands.checks import test_storage
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.shell import CommandResult
 
@@ -91,9 +91,9 @@ def test_homes_elsewhere_than_on_their_mount_are_told() -> None:
 def test_the_partner_is_the_next_host_that_has_the_mount() -> None:
     hosts = {name: CheckedHost(name, RuledShell({})) for name in ("c1", "n1", "n2")}
     home, archive = MOUNTED.mounts
-    found = {name: storage.partner(MOUNTED, name, hosts, home) for name in hosts}
+    found = {name: test_storage.partner(MOUNTED, name, hosts, home) for name in hosts}
     assert {name: one and one.name for name, one in found.items()} == {"c1": "n1", "n1": "n2", "n2": "c1"}
-    assert storage.partner(MOUNTED, "n1", hosts, archive) is None
+    assert test_storage.partner(MOUNTED, "n1", hosts, archive) is None
 
 
 SCRATCH = cluster(f"{THREE_HOSTS}scratch: {{size: 100G}}\n")
@@ -162,8 +162,8 @@ def test_a_server_and_a_client_of_its_export_are_partners() -> None:
     hosts = {name: CheckedHost(name, RuledShell({})) for name in ("c1", "n1")}
     here, elsewhere = everywhere.served[0].here, everywhere.served[0].elsewhere
     assert here is not None
-    assert storage.partner(everywhere, "n1", hosts, elsewhere) is hosts["c1"]
-    assert storage.partner(everywhere, "c1", hosts, here) is hosts["n1"]
+    assert test_storage.partner(everywhere, "n1", hosts, elsewhere) is hosts["c1"]
+    assert test_storage.partner(everywhere, "c1", hosts, here) is hosts["n1"]
 
 
 def test_the_directory_of_homes_itself_has_to_be_on_its_mount() -> None:

@@ -12,7 +12,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks import test_tools
 from slurmfab.commands.checks.hosts import CheckedHost
-from slurmfab.commands.checks.plugin import places_of
+from slurmfab.commands.checks.places_of_checks import places_of
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.checks.slurm import Slurm
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.commands.checks import waiting
+from slurmfab.commands.checks import node_state
+from slurmfab.commands.checks.node_state import ANOTHER_USER, LOGS, repair_of
 from slurmfab.commands.checks.slurm import WATCHED
-from slurmfab.commands.checks.waiting import ANOTHER_USER, LOGS, repair_of
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_a_job_that_slurm_refuses_when_it_is_told_then_the_repair_fits_the_words
 
 @pytest.mark.parametrize("reason", ["Prolog", "Cleaning", "", "Resources"])
 def test_a_job_whose_nodes_are_made_ready_waits_for_nodes_and_does_not_fail(reason: str) -> None:
-    assert waiting.is_for_nodes(reason)
-    assert not waiting.is_limit(reason)
+    assert node_state.is_for_nodes(reason)
+    assert not node_state.is_limit(reason)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_job_is_cancelled_when_a_limit_holds_it_and_not_when_it_waits_for_node
         (tmp_path / name).chmod(0o755)
     job = "for try in $(seq 100); do test -s cancelled && exit 3; test $try = 20 && exit 4; sleep 0.02; done"
     script = WATCHED.replace("cd /tmp", f"cd {tmp_path}").format(
-        command=f"sh -c '{job}'", seconds="0.05", limited=waiting.limited("squeue")
+        command=f"sh -c '{job}'", seconds="0.05", limited=node_state.limited("squeue")
     )
     done = subprocess.run(["env", f"PATH={tmp_path}:/usr/bin:/bin", "sh", "-c", script], check=False)
     assert done.returncode == (3 if cancelled else 4)

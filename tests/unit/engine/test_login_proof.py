@@ -6,7 +6,7 @@ import pytest
 from support import FakeHosts, cluster, facts_of, prepared, run_over
 
 from slurmfab.base.errors import AgentFailed
-from slurmfab.core.engine.login_proof import apply_proved_step
+from slurmfab.core.engine.node_changes import apply_proved_step
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK
 from slurmfab.on_hosts.agent.people.node_logins import NodeLogins
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard

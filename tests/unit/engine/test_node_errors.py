@@ -5,7 +5,7 @@ from __future__ import annotations
 from support import FakeHosts, cluster, facts_of, run_over
 
 from slurmfab.base.errors import HostFailed
-from slurmfab.core.engine.node_errors import MOST, quote_logs
+from slurmfab.core.engine.phase_run import MOST, quote_logs
 from slurmfab.core.engine.report import Step
 from slurmfab.on_hosts.agent.core.resource import Outcome
 from slurmfab.on_hosts.agent.nodes.registered import SEE_LOG

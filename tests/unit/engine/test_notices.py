@@ -130,10 +130,10 @@ def lines_of(tell: Callable[[Run], None], text: str = THREE_HOSTS) -> list[str]:
 def test_every_kind_of_notice_is_told_once_for_the_hosts_that_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
     one = [("n1", "of {}"), ("n2", "of {}")]
     for module, name in (
-        (notices.root_jobs, "notices"),
+        (notices, "root_jobs"),
         (notices.gres, "remarks"),
         (notices.slurm_source, "unwanted_versions"),
-        (notices.address_remarks, "missing"),
+        (notices, "doubtful_addresses"),
         (notices, "users_beside_slurmctld"),
         (notices, "lost_logins"),
     ):
@@ -152,11 +152,11 @@ def test_every_kind_of_notice_is_told_once_for_the_hosts_that_it_is_about(monkey
     for words in (
         "n1: bob was left.",
         "of control groups",
-        "n[1-2]: of slurmfab.core.plan.root_jobs.notices.",
+        "n[1-2]: of slurmfab.core.engine.notices.root_jobs.",
         "n[1-2]: of slurmfab.core.engine.notices.users_beside_slurmctld.",
         "n[1-2]: of slurmfab.core.plan.preflight.gres.remarks.",
         "n[1-2]: of slurmfab.core.plan.phases.slurm_source.unwanted_versions.",
-        "n[1-2]: of slurmfab.core.plan.address_remarks.missing.",
+        "n[1-2]: of slurmfab.core.engine.notices.doubtful_addresses.",
         "n[1-2]: of slurmfab.core.engine.notices.lost_logins.",
         "slurm.conf, cgroup.conf stay as they are on the hosts (keep_files), where they say otherwise",
         f"slurmd keeps its directory {FORMER_SPOOL}",

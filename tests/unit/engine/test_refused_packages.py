@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.base.errors import InputError
-from slurmfab.core.engine.refused_packages import refuse_unknown
+from slurmfab.core.engine.refused_files import refuse_unknown
 from slurmfab.core.engine.report import Step
 from slurmfab.on_hosts.agent.core.resource import FAILED, WOULD_CHANGE, Outcome
 from slurmfab.on_hosts.agent.packages.packages import NO_SOURCE_HAS

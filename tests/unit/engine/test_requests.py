@@ -26,7 +26,7 @@ from slurmfab.core.engine import requests
 from slurmfab.core.engine.converge import deploy
 from slurmfab.core.engine.requests import ask_ahead, gather, outcomes_until, request_apply, require_claim, take_claim
 from slurmfab.hosts.session import Line
-from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import Absent
 
 HOLDER = "ann@laptop since 2026-11-21 09:00:00 +0100, fab deploy"
 

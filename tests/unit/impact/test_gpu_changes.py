@@ -9,7 +9,7 @@ from support import SMALL, THREE_HOSTS, cluster, prepared
 
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.inventory.lock import HostLock
-from slurmfab.core.impact.gpu_changes import changes, pinned, with_slots
+from slurmfab.core.impact.hardware_changes import changes, pinned, with_slots
 
 SLOTS = ("0000:07:00.0", "0000:0b:00.0", "0000:87:00.0")
 CAPS = "/dev/nvidia-caps/nvidia-cap"

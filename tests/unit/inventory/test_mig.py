@@ -20,10 +20,10 @@ from slurmfab.core.engine.acceptance import work
 from slurmfab.core.impact.approvals import Approvals
 from slurmfab.core.impact.disruptive_changes import refusal
 from slurmfab.core.plan import mig
+from slurmfab.core.plan.mig import refuse_partial
 from slurmfab.core.plan.phases import mig as phase
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.plan.preflight.mig import refuse_partial
 from slurmfab.core.status.snapshot import Job
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.slurm.mig_instances import MigInstances

@@ -26,6 +26,7 @@ from slurmfab.core.engine.run import Run
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.status.snapshot import Job
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.services.service import Service
 
 IDLE = "NodeName={} State=IDLE CPUAlloc=0 CPUTot=4\n"
 
@@ -56,9 +57,7 @@ def leaving(folder: Path, *, asks: bool = False) -> tuple[Run, LeavingHosts, str
     path.write_text("# Ours.\n" + THREE_HOSTS)
     lock = pin(cluster(), Lock(slurm="24.11.5"), facts_of(cluster(), prepared))
     locks.save(lock, loading.lock_path(path))
-    hosts = LeavingHosts(
-        facts_of(cluster(), prepared), {"n2": {resource.id for resource in remove.decommission_stopped()}}
-    )
+    hosts = LeavingHosts(facts_of(cluster(), prepared), {"n2": {Service("slurmd", running=False).id}})
     run = run_over(
         hosts, cluster(), lock=lock, path=path, hooks=remove.hooks(Inventory(cluster(), lock, path), ("n2",)), asks=asks
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.core.plan.address_remarks import missing, newly_trusted
+from slurmfab.core.engine.notices import doubtful_addresses, newly_trusted
 from slurmfab.core.plan.own_address import own_address, trusted_address
 from slurmfab.core.plan.plan_input import PlanInput
 
@@ -41,15 +41,17 @@ def test_a_host_whose_logins_would_be_refused_is_told_with_what_to_name(
     text: str, addresses: list[str], reached: str, said: str
 ) -> None:
     wanted = of_n1(text, *addresses, reached=reached)
-    texts = [text for host, text in missing(wanted, wanted.cluster.hosts) if host == "n1"]
+    texts = [text for host, text in doubtful_addresses(wanted, wanted.cluster.hosts) if host == "n1"]
     assert len(texts) == bool(said)
     assert said in "".join(texts)
-    assert not any(host == "n1" for host, _ in missing(wanted, ["c1"]))
+    assert not any(host == "n1" for host, _ in doubtful_addresses(wanted, ["c1"]))
 
 
 def test_an_address_in_a_named_network_that_two_hosts_tell_of_is_told_for_both() -> None:
     wanted = plan_input(cluster(NETWORK), facts_of(cluster(NETWORK), prepared, addresses=("10.1.0.9",)))
-    told = [host for host, text in missing(wanted, ["n1", "n2"]) if "do not trust its address 10.1.0.9" in text]
+    told = [
+        host for host, text in doubtful_addresses(wanted, ["n1", "n2"]) if "do not trust its address 10.1.0.9" in text
+    ]
     assert told == ["n1", "n2"]
 
 

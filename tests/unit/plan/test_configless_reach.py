@@ -10,7 +10,7 @@ from support import cluster, facts_of, plan_input, prepared
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.impact.slurm_diff import DEVICES, NODE_LINE, PARTITION_LINE, SETTING, TEXT, Difference
-from slurmfab.core.plan.configless_reach import needs_of_nodes, obstacles
+from slurmfab.core.plan.phases.configless import needs_of_nodes, obstacles
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.configuration import refuse_uneven_files
 

@@ -6,8 +6,8 @@ import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.base.errors import DeployFailed
-from slurmfab.core.plan.database_order import joins_accounting, needs_slurmdbd, require_slurmdbd
 from slurmfab.core.plan.phases import daemons, database, slurm_conf
+from slurmfab.core.plan.phases.database import joins_accounting, needs_slurmdbd, require_slurmdbd
 from slurmfab.core.plan.plan_input import PlanInput
 
 ON_C1 = f"{THREE_HOSTS}database: c1\n"

@@ -35,8 +35,8 @@ from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import configuration, hosts
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.files.root_log import RootLog
 
 ELSEWHERE = """\

@@ -19,7 +19,7 @@ from slurmfab.core.plan.phases import daemons, slurm_conf
 from slurmfab.core.plan.phases.slurm_conf import own_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import configuration
-from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 

@@ -6,8 +6,7 @@ import pytest
 from support import cluster, plan_input, prepared
 
 from slurmfab.core.plan.phases import daemons
-from slurmfab.core.plan.phases.slurm_conf import has_own_files
-from slurmfab.core.plan.site_servers import is_controller, site_servers
+from slurmfab.core.plan.phases.slurm_conf import has_own_files, is_controller, site_servers
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.slurm.fetched_files import FetchedFiles
 

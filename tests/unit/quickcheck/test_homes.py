@@ -15,7 +15,7 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.checks.user_jobs import Person
-from slurmfab.commands.quickcheck import homes
+from slurmfab.commands.quickcheck import basics
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.on_hosts.agent.client.commands import JobState
 
@@ -38,8 +38,8 @@ class Lab:
         self.shell = RuledShell(rules)
         known = Inventory(cluster(THREE_HOSTS + file), Lock(), Path("cluster.yaml"))
         self.bench = Bench(known, CheckedHost("c1", self.shell), who, ("n1", "n2"), opener=self.open, seconds=5)
-        monkeypatch.setattr(homes, "READ_SECONDS", 0)
-        monkeypatch.setattr(homes.batch, "followed", lambda *_: JobState("COMPLETED", code="0:0"))
+        monkeypatch.setattr(basics, "READ_SECONDS", 0)
+        monkeypatch.setattr(basics.batch, "followed", lambda *_: JobState("COMPLETED", code="0:0"))
 
     @contextmanager
     def open(self, _: Inventory, hosts: Sequence[str]) -> Iterator[Shells]:
@@ -47,7 +47,7 @@ class Lab:
 
     @property
     def words(self) -> str:
-        return homes.homes(self.bench, "n1")
+        return basics.homes(self.bench, "n1")
 
     def sent(self, word: str) -> list[str]:
         return [one for one in self.shell.commands if word in one]

@@ -11,9 +11,9 @@ from ruled_shells import RuledShell
 from support import THREE_HOSTS, cluster
 
 from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.quickcheck.basics import chosen, scratch
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.commands.quickcheck.running import QuickcheckOptions, checks_for
-from slurmfab.commands.quickcheck.scratch import chosen, scratch
 
 SCRATCH = "scratch: {size: 4G, groups: [{hosts: n1, size: 0G}]}\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.slurm.formatting import assignment
+from slurmfab.cluster.slurm.node_lines import assignment
 
 
 def test_a_value_with_blanks_is_quoted_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.cluster.facts import Cgroup, Gpu, Hardware
-from slurmfab.cluster.inventory.private_tmp import PrivateTmp
+from slurmfab.cluster.inventory.scratch import PrivateTmp
 from slurmfab.cluster.slurm.node import Node
 from slurmfab.cluster.slurm.render import SlurmConf, render
 

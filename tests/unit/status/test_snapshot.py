@@ -14,7 +14,7 @@ from slurmfab.base.errors import AgentFailed
 from slurmfab.base.json_output import as_json
 from slurmfab.core.status.cluster_state import Status
 from slurmfab.core.status.snapshot import array_tasks, from_answer, gpu_count, jobs_from, readable
-from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
+from slurmfab.on_hosts.agent.client.amounts import seconds_of
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -13,7 +13,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.core.status.cluster_state import Status
 from slurmfab.core.status.snapshot import Snapshot, from_answer
 from slurmfab.core.status.text import MOST_JOBS, write
-from slurmfab.on_hosts.programs.user_tools.amounts import clock
+from slurmfab.on_hosts.agent.client.amounts import clock
 
 
 def text_of(status: Status, user: str = "", out: io.StringIO | None = None) -> str:

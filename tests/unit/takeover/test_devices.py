@@ -12,7 +12,7 @@ from slurmfab.commands.import_cluster import devices, survey
 from slurmfab.commands.import_cluster.carried import reason_against
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
-from slurmfab.commands.import_cluster.shared_directory import shared_directory
+from slurmfab.commands.import_cluster.places import shared_directory
 
 BASE = """\
 ClusterName=lab

@@ -13,12 +13,12 @@ from support import prepared
 from slurmfab.cluster.facts import Account, Gpu
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.import_cluster import accounts
+from slurmfab.commands.import_cluster import database
 from slurmfab.commands.import_cluster.carried import PACKAGED_PLUGSTACK
+from slurmfab.commands.import_cluster.draft import old_lines
 from slurmfab.commands.import_cluster.first_lock import first_lock
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, Takeover
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
-from slurmfab.commands.import_cluster.old_lines import old_lines
 from slurmfab.commands.import_cluster.survey import survey
 from slurmfab.core.impact.hardware_changes import differences
 from slurmfab.core.plan.pinned import pin
@@ -183,14 +183,14 @@ def test_users_whom_the_controller_does_not_know_stay_in_slurmdbd_alone() -> Non
         "accounts": [["a", "root", "", "", ["ada", "left"]]],
         "partitioned": [["a", "left", "p"]],
     }
-    kept, gone = accounts.of_people(answer, {"ada"})
+    kept, gone = database.of_people(answer, {"ada"})
     assert gone == ("left",)
     assert kept == {
         "associations": [["a", "", {}], ["a", "ada", {}], ["root", "root", {}]],
         "accounts": [["a", "root", "", "", ["ada"]]],
         "partitioned": [],
     }
-    assert accounts.of_people(answer, None) == (answer, ())
+    assert database.of_people(answer, None) == (answer, ())
 
 
 def test_accounts_that_a_cluster_file_cannot_have_stay_in_slurmdbd() -> None:

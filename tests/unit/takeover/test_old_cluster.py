@@ -10,10 +10,9 @@ from found_clusters import conf, found
 
 from slurmfab.cluster.facts import Account, Hardware
 from slurmfab.commands.import_cluster import nodes, places, refusals, settings
-from slurmfab.commands.import_cluster.draft import Draft
+from slurmfab.commands.import_cluster.draft import Draft, comments_by_key, old_lines
 from slurmfab.commands.import_cluster.found import FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster, short
-from slurmfab.commands.import_cluster.old_lines import comments_by_key, old_lines
 
 BASE = """\
 ClusterName=lab

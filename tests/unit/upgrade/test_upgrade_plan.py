@@ -11,7 +11,7 @@ from support import cluster
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
-from slurmfab.commands.upgrade import text
+from slurmfab.commands.upgrade import planning
 from slurmfab.commands.upgrade.asked import Asked, HostState, Offer, SpankPlugin
 from slurmfab.commands.upgrade.making import make
 from slurmfab.commands.upgrade.plan import SlurmUser, UpgradePlan
@@ -238,7 +238,7 @@ def test_a_host_whose_service_still_uses_the_old_files_is_not_done() -> None:
     ends = replace(there.hosts["ctl"], users=(replace(REST, is_old=False), replace(SRUN, is_old=True)))
     done = make(replace(there, hosts={**there.hosts, "ctl": ends}))
     assert done.is_done
-    assert "To know:\n  - ctl: srun of ann: no service" in text.text(done, 0)
+    assert "To know:\n  - ctl: srun of ann: no service" in planning.text(done, 0)
 
 
 def test_nodes_that_are_out_of_service_are_told_with_what_becomes_of_them() -> None:
@@ -263,7 +263,7 @@ def test_a_plugin_that_slurms_packages_have_themselves_is_no_news() -> None:
 
 
 def test_a_plan_as_text_says_who_has_what_the_steps_and_the_way_back() -> None:
-    shown = text.text(make(asked()), 0)
+    shown = planning.text(make(asked()), 0)
     assert "Upgrade from Slurm 24.11 to 26.05. No jobs now." in shown
     assert "n[1-2]  24.11.5  slurmd               26.05.5" in shown
     assert "2. slurmdbd on ctl: starts the new slurmdbd" in shown
@@ -282,7 +282,7 @@ def test_a_plan_as_json_has_hosts_steps_and_reasons() -> None:
 def test_lines_of_the_last_step_are_a_diff_and_those_of_others_a_list() -> None:
     plan = make(asked())
     last = replace(plan.steps[-1], what="files", lines=("+one",))
-    shown = text.text(replace(plan, steps=(*plan.steps, last)), 0)
+    shown = planning.text(replace(plan, steps=(*plan.steps, last)), 0)
     assert "\n     +one\n" in shown
     assert "\n     - ctl: slurmdbd starts with the new files\n" in shown
 

@@ -15,7 +15,7 @@ from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.commands.upgrade import conversion_wait, running, under_way
+from slurmfab.commands.upgrade import conversion, running, under_way
 from slurmfab.commands.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep
 from slurmfab.commands.upgrade.running import UpgradeOptions, limited
 from slurmfab.core.engine import file_writing
@@ -95,7 +95,7 @@ def test_the_versions_before_when_remembered_then_are_folded_over_hosts() -> Non
     ],
 )
 def test_a_conversion_when_told_then_names_the_table_and_its_time(found: dict[str, Any], words: str) -> None:
-    assert conversion_wait.progress_text(found) == words
+    assert conversion.progress_text(found) == words
 
 
 BASE = """\

@@ -17,9 +17,9 @@ from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.upgrade import changes, proof, running
 from slurmfab.commands.upgrade.changes import Changes
+from slurmfab.commands.upgrade.making import steps
 from slurmfab.commands.upgrade.plan import HostVersions, SlurmUser, Target, UpgradePlan, UpgradeStep, What
 from slurmfab.commands.upgrade.running import UpgradeOptions
-from slurmfab.commands.upgrade.steps import steps
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output

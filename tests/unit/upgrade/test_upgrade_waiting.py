@@ -22,7 +22,7 @@ from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.backup.archive import Backup
-from slurmfab.commands.upgrade import conversion_wait, proof, refusals, running, under_way
+from slurmfab.commands.upgrade import conversion, proof, refusals, running, under_way
 from slurmfab.commands.upgrade.changes import Changes
 from slurmfab.commands.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep
 from slurmfab.commands.upgrade.running import UpgradeOptions
@@ -66,7 +66,7 @@ def waited(*answers: Mapping[str, Any] | None) -> tuple[list[str], Converting]:
     """What is told of a conversion, and the host."""
     hosts, out = Converting({}, answers=iter(answers)), io.StringIO()
     run = run_over(hosts, cluster(SITE), progress=Progress(out))
-    conversion_wait.wait(run, "c1", lambda _: None)
+    conversion.wait(run, "c1", lambda _: None)
     return out.getvalue().splitlines(), hosts
 
 
@@ -85,7 +85,7 @@ def test_a_conversion_is_waited_for_over_a_hosts_silence_and_each_table_is_told_
 def test_a_conversion_when_the_host_is_silent_for_minutes_is_waited_for_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(conversion_wait, "SILENCE_SECONDS", -1.0)
+    monkeypatch.setattr(conversion, "SILENCE_SECONDS", -1.0)
     with pytest.raises(HostError, match="nothing listens"):
         waited(AT_WORK, None, DONE_STATE)
 

@@ -10,7 +10,7 @@ from support import cluster
 
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.commands.upgrade import hints, making, refusals, text
+from slurmfab.commands.upgrade import hints, making, planning, refusals
 from slurmfab.commands.upgrade.asked import Asked, HostState, Offer, SpankPlugin
 from slurmfab.commands.upgrade.conversion import estimate
 from slurmfab.commands.upgrade.plan import Conversion, HostVersions, SlurmUser, Target, UpgradePlan, UpgradeStep
@@ -58,7 +58,7 @@ def of_suite(series: SlurmVersion, **differing: Any) -> UpgradePlan:
     ],
 )
 def test_a_plan_begins_with_from_where_to_where_and_the_jobs(there: UpgradePlan, words: str) -> None:
-    assert text.text(there, 0).splitlines()[0] == words
+    assert planning.text(there, 0).splitlines()[0] == words
 
 
 @pytest.mark.parametrize(
@@ -74,25 +74,25 @@ def test_a_plan_begins_with_from_where_to_where_and_the_jobs(there: UpgradePlan,
     ],
 )
 def test_a_time_is_told_in_the_unit_that_people_would_use(seconds: float, words: str) -> None:
-    assert text.duration(seconds) == words
+    assert planning.duration(seconds) == words
 
 
 def test_the_conversion_is_told_at_the_step_of_slurmdbd_alone() -> None:
     conversion = Conversion({"lab_job_table": 1_000_000, "lab_step_table": 500_000}, 3 * GIB, (17.0, 330.0))
-    shown = [*text.steps_text(plan(steps=(DATABASE, NODES), conversion=conversion))]
+    shown = [*planning.steps_text(plan(steps=(DATABASE, NODES), conversion=conversion))]
     assert shown[0] == "Steps:"
     assert shown[1] == "  1. slurmdbd on c1: starts the new slurmdbd."
     assert "The database has 3.0 GiB and about 1,500,000 rows" in shown[2]
     assert "may take 17 s to 6 min: a guess from 100,000 to 5,000 rows a second" in " ".join(shown[2].split())
     assert shown[3:5] == ["  2. nodes on n[1-2]: replaces slurmd.", "     - n1: one"]
     assert "At the end, fab check-cluster runs. In all, this may take" in shown[5]
-    assert [*text.steps_text(plan(steps=(DATABASE,)))][1:-1] == ["  1. slurmdbd on c1: starts the new slurmdbd."]
+    assert [*planning.steps_text(plan(steps=(DATABASE,)))][1:-1] == ["  1. slurmdbd on c1: starts the new slurmdbd."]
 
 
 def test_a_plan_that_is_done_has_no_steps_and_no_check() -> None:
-    assert [*text.steps_text(plan(steps=()))] == []
+    assert [*planning.steps_text(plan(steps=()))] == []
     files = UpgradeStep("files", ("c1",), {}, {}, "brings these differences")
-    assert [*text.steps_text(plan(steps=(files,)))] == ["Steps:", "  1. files on c1: brings these differences."]
+    assert [*planning.steps_text(plan(steps=(files,)))] == ["Steps:", "  1. files on c1: brings these differences."]
 
 
 def test_hosts_with_equal_versions_are_one_row_with_what_runs_and_what_is_older() -> None:
@@ -100,7 +100,7 @@ def test_hosts_with_equal_versions_are_one_row_with_what_runs_and_what_is_older(
     both = HostVersions(
         {}, {"slurmdbd": "24.11.5", "slurmctld": "24.11.5"}, {"slurmdbd": "24.11.5", "slurmctld": "24.11.3"}
     )
-    assert [*text.rows({"n1": there, "c1": both, "n2": there, "x": HostVersions()})] == [
+    assert [*planning.rows({"n1": there, "c1": both, "n2": there, "x": HostVersions()})] == [
         ("n[1-2]", "24.11.5", "slurmd", "26.05.5"),
         ("c1", "24.11.5", "slurmctld 24.11.3, slurmdbd", "-"),
         ("x", "none", "-", "-"),
@@ -108,11 +108,11 @@ def test_hosts_with_equal_versions_are_one_row_with_what_runs_and_what_is_older(
 
 
 def test_refusals_warnings_and_the_way_back_are_lists_below_their_titles() -> None:
-    shown = text.text(plan(refusals=("too old",), warnings=("held",), way_back=("by hand",)), 0)
+    shown = planning.text(plan(refusals=("too old",), warnings=("held",), way_back=("by hand",)), 0)
     assert "\n\nRefused, nothing was changed:\n  - too old\n\n" in shown
     assert "\n\nTo know before it begins:\n  - held\n\n" in shown
     assert shown.endswith("\n\nThe way back:\n  - by hand")
-    assert text.listed("Title:", ()) == ""
+    assert planning.listed("Title:", ()) == ""
 
 
 @pytest.mark.parametrize(

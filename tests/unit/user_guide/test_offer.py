@@ -9,8 +9,7 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.user_guide.limits import Cap, limit_texts
-from slurmfab.core.user_guide.offer import caps_of_accounts, offer
-from slurmfab.core.user_guide.shapes import Shape, shape_of
+from slurmfab.core.user_guide.offer import Shape, caps_of_accounts, offer, shape_of
 from slurmfab.core.user_guide.tables import per_job
 
 HEAD = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-4]'}]\n"

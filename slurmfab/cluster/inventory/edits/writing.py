@@ -94,7 +94,10 @@ def with_nodes(
     _add_endpoints(edits, root, ways)
     add_addresses(edits, root, places)
     _add_hosts(edits, root, hosts, wanted, _group(old, wanted, like))
-    _add_to_partitions(edits, root, hosts, joined)
+    entries: Any = _value_of(root, "partitions") if joined else None
+    for number in joined:
+        in_flow = bool(root.flow_style or entries.flow_style or entries.value[number].flow_style)
+        _extend(edits, _value_of(entries.value[number], "Nodes"), hosts, in_flow)
     return _checked(edits.applied(), old, dict.fromkeys(hosts, wanted), (places, ways, joined))
 
 
@@ -155,14 +158,6 @@ def _add_hosts(
         if _extend(edits, value, hosts, in_flow or bool(nodes.value[group].flow_style)):
             return
     edits.append_mapping(nodes, {"hosts": hostlist.fold(hosts), **wanted}, in_flow)
-
-
-def _add_to_partitions(edits: Edits, root: MappingNode, hosts: Sequence[str], joined: Sequence[int]) -> None:
-    """Add hosts to the partitions with these numbers."""
-    entries: Any = _value_of(root, "partitions") if joined else None
-    for number in joined:
-        in_flow = bool(root.flow_style or entries.flow_style or entries.value[number].flow_style)
-        _extend(edits, _value_of(entries.value[number], "Nodes"), hosts, in_flow)
 
 
 def _extend(edits: Edits, value: Node, hosts: Sequence[str], in_flow: bool) -> bool:

@@ -11,7 +11,7 @@ from slurmfab.base.ip_addresses import is_link_local
 from slurmfab.cluster.inventory.accounting import ROOT
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.reading import MOST_COMPLAINTS
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Place, setting
 from slurmfab.cluster.inventory.values import is_address
 from slurmfab.cluster.slurm import limits
 from slurmfab.cluster.slurm.limits import NORMAL, Limit
@@ -75,7 +75,7 @@ def database_is_where_no_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str
 
 def partitions_need_a_database(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Without slurmdbd there are no QOS and accounts, and slurmctld does not start if a partition names one."""
-    if cluster.database or _setting(cluster, "AccountingStorageType").lower() == _SLURMDBD:
+    if cluster.database or setting(cluster.slurm_conf, "AccountingStorageType").lower() == _SLURMDBD:
         return
     for number, partition in enumerate(cluster.partitions):
         for key in partition.settings:
@@ -84,10 +84,6 @@ def partitions_need_a_database(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                     ("partitions", number, "settings", key),
                     "it needs an accounting database; set its host: database: HOST",
                 )
-
-
-def _setting(cluster: Cluster, key: str) -> str:
-    return next((value or "" for name, value in cluster.slurm_conf.items() if name.lower() == key.lower()), "")
 
 
 _WRITE_INSTEAD = {

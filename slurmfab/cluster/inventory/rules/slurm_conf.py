@@ -14,7 +14,7 @@ from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.preemption import preempts_by_partition, preempts_by_qos
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY
-from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
+from slurmfab.on_hosts.agent.client.amounts import seconds_of
 
 _WRITTEN: Mapping[str, str] = {
     "slurm.conf": "slurmfab writes it; its further keys go under slurm_conf",

@@ -35,7 +35,11 @@ def enroot_has_its_packages(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """
     if cluster.containers is None or "enroot" not in cluster.containers.use:
         return
-    wanted = {host: names_on(cluster, host) for host in cluster.hosts if WORKED_ON & set(cluster.roles(host))}
+    wanted = {
+        host: {one.name for one in cluster.packages.of_host(host, cluster.roles(host))}
+        for host in cluster.hosts
+        if WORKED_ON & set(cluster.roles(host))
+    }
     for names, example in ((ENROOT, "enroot_4.1.2-1_amd64.deb"), ((PYXIS,), f"{PYXIS}_0.24.0-1_amd64.deb")):
         without = [host for host, there in wanted.items() if not there & set(names)]
         if without:
@@ -71,11 +75,6 @@ def docker_is_for_users_of_the_file(cluster: Cluster) -> Iterator[tuple[Place, s
     for number, name in enumerate(cluster.containers.docker.users):
         if name not in known:
             yield ("containers", "docker", "users", number), f'"{name}" is not in users'
-
-
-def names_on(cluster: Cluster, host: str) -> set[str]:
-    """The names of the site's own packages on a host."""
-    return {one.name for one in cluster.packages.of_host(host, cluster.roles(host))}
 
 
 WORKED_ON = frozenset({"controller", "login", "compute"})  # the roles of hosts on which people or jobs work

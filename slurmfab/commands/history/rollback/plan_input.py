@@ -26,7 +26,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT, Storage
-from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.files.firewall_rules import RULE_FILES
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.mounts.earlier_mounts import EarlierMounts
@@ -194,6 +194,9 @@ class RollbackInput(PlanInput):
         return self.undo_state(host).service(unit) is not None and not self.runs_afterwards(host, unit)
 
 
+Planned = Callable[[RollbackInput, str], tuple[Resource, ...]]  # what a phase of a rollback is on a host
+
+
 def is_cluster_name(file: SavedFile) -> bool:
     """Whether a file is `clustername` in slurmctld's state directory; it may only change while slurmctld is stopped."""
     return posixpath.basename(file.path) == NAME_MARK
@@ -342,29 +345,9 @@ def shared_by_others(rollback: RollbackInput, host: str) -> tuple[Resource, ...]
     return (SharedFiles(SLURM_DIRECTORY, shared, values),) if values else ()
 
 
-def stop(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Stop slurmctld if a deployment of these files would stop it."""
-    return daemons.stop(rollback, host) if rollback.runs_afterwards(host, "slurmctld") else ()
-
-
-def local_files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Let slurmd use local files again if a run made it configless, before slurmctld stops serving files."""
-    return configless.given_up(rollback, host) if rollback.runs_afterwards(host, "slurmd") else ()
-
-
-def slurmctld(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Restart or reconfigure slurmctld with the earlier files, unless it has to start after every slurmd."""
-    return daemons.slurmctld(rollback, host) if rollback.runs_afterwards(host, "slurmctld") else ()
-
-
-def slurmd(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Restart slurmd with the earlier files, unless a reconfigure made it load them."""
-    return daemons.slurmd(rollback, host) if rollback.runs_afterwards(host, "slurmd") else ()
-
-
-def start(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Start slurmctld after every slurmd if it had to be stopped."""
-    return daemons.start(rollback, host) if rollback.runs_afterwards(host, "slurmctld") else ()
+def if_it_runs(unit: str, planned: Callable[[PlanInput, str], tuple[Resource, ...]]) -> Planned:
+    """The resources of a deployment on hosts on which the daemon has to run after the rollback."""
+    return lambda rollback, host: planned(rollback, host) if rollback.runs_afterwards(host, unit) else ()
 
 
 def database(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
@@ -395,35 +378,18 @@ def nodes(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     return daemons.nodes(rollback, host) if rollback.was_deployed else ()
 
 
-def node_logins(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Restore the files that decide who may log in, which another login has to pass as in a deployment."""
-    return guarded(rollback, host, SSHD, LOGIN_FILES)
+def guarded(main: str, paths: Iterable[str]) -> Planned:
+    """The restoration of files that decide who may log in; another login has to pass it. `main`: names the others."""
+
+    def resources(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+        files = {file.path: file for file in rollback.undo_state(host).files}
+        saved = tuple((path, files[path].run) for path in paths if path in files)
+        return (LoginGuard(proved=False), EarlierLogins(main, saved)) if saved else ()
+
+    return resources
 
 
-def firewall(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Restore the rules of the firewall, likewise."""
-    return guarded(rollback, host, FIREWALL_RULES, RULE_FILES)
-
-
-def directory(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Restore the files of SSSD, PAM and NSS, likewise."""
-    return guarded(rollback, host, directory_service.UNDONE[0], directory_service.UNDONE)
-
-
-def guarded(rollback: RollbackInput, host: str, main: str, paths: Iterable[str]) -> tuple[Resource, ...]:
-    """Restore files under the guard of logins. `main`: the file that names the others."""
-    files = {file.path: file for file in rollback.undo_state(host).files}
-    saved = tuple((path, files[path].run) for path in paths if path in files)
-    return (LoginGuard(proved=False), EarlierLogins(main, saved)) if saved else ()
-
-
-def phase(
-    name: str,
-    resources: Callable[[RollbackInput, str], tuple[Resource, ...]],
-    *,
-    controller_first: bool = False,
-    guards_logins: bool = False,
-) -> Phase:
+def phase(name: str, resources: Planned, *, controller_first: bool = False, guards_logins: bool = False) -> Phase:
     """A phase that is planned from a `RollbackInput`; see `Phase` for the arguments."""
 
     def of_host(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -436,23 +402,23 @@ def phase(
 PHASES = (
     phase("daemons stop", stopping),
     phase("former mounts", former_mounts),
-    phase("firewall", firewall, guards_logins=True),
-    phase("directory", directory, guards_logins=True),
+    phase("firewall", guarded(FIREWALL_RULES, RULE_FILES), guards_logins=True),
+    phase("directory", guarded(directory_service.UNDONE[0], directory_service.UNDONE), guards_logins=True),
     phase("files", files),
     phase("exports", exports_loaded),
     phase("mounts", earlier_mounts),
     phase("munge", munge),
     phase("database", database),
-    phase("slurmctld stop", stop),
+    phase("slurmctld stop", if_it_runs("slurmctld", daemons.stop)),
     phase("slurm.conf", slurms_files, controller_first=True),
-    phase("local files", local_files),
-    phase("slurmctld", slurmctld, controller_first=True),
-    phase("slurmd", slurmd),
-    phase("slurmctld start", start, controller_first=True),
+    phase("local files", if_it_runs("slurmd", configless.given_up)),
+    phase("slurmctld", if_it_runs("slurmctld", daemons.slurmctld), controller_first=True),
+    phase("slurmd", if_it_runs("slurmd", daemons.slurmd)),
+    phase("slurmctld start", if_it_runs("slurmctld", daemons.start), controller_first=True),
     phase("former scripts", former_scripts),
     phase("database stop", database_gone),
     phase("munge stop", munge_gone),
     phase("nodes", nodes),
-    phase("node logins", node_logins, guards_logins=True),
+    phase("node logins", guarded(SSHD, LOGIN_FILES), guards_logins=True),
 )
 """The phases of a rollback, in the order of a deployment."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slurmfab.base.errors import ClusterFileError, HostFailed, InputError, SlurmfabError
+from slurmfab.base.errors import ClusterFileError, HostFailed, InputError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.hostlist import fold, shell_word
 from slurmfab.base.paths import MUNGE_KEY
@@ -251,7 +251,10 @@ def moved(now: Mapping[str, int], then: Mapping[str, int]) -> str:
 
 
 def refuse_forgotten(undone: str, undo_states: Mapping[str, UndoState], records: Sequence[Record]) -> None:
-    """Refuse, by InputError, a run whose state undo stores no longer have; the text has the oldest possible."""
+    """Refuse a run that is too old: undo stores have the state before the newest runs only.
+
+    Raises InputError with the oldest run that can be undone.
+    """
     gone = {host: of_host.dropped for host, of_host in undo_states.items() if of_host.dropped >= undone}
     if not gone:
         return
@@ -364,7 +367,10 @@ def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
 
 
 def carry_out(run: Run, undoing: Undoing) -> None:
-    """Roll back the hosts as safely for jobs as a deployment, then the files; SlurmfabError leaves the latter."""
+    """Roll back the hosts, with the same safety for running jobs as a deployment, and then the files here.
+
+    Raises SlurmfabError if the controller failed, or the rollback is refused; the files here are unchanged then.
+    """
     print_runs(run, undoing)
     rollback_inputs: list[RollbackInput] = []
     deployment.with_job_safety(
@@ -433,17 +439,11 @@ def write_files(run: Run, undoing: Undoing) -> bool:
 
 def show(run: Run, undoing: Undoing, output: Output) -> int:
     """Show what a rollback would do; returns the report's exit code, or 4 if there is something to do."""
-    try:
+    with session.ending(run):
         print_runs(run, undoing)
         rollback_input, steps = survey(run, undoing)
         run.record_steps(*steps)
         JobSafety(run).assess(rollback_input, steps)
-    except SlurmfabError:
-        session.print_failures(run)
-        raise
-    finally:
-        run.progress.end()
-        run.transport.close()
     wanted, path = undoing.target.cluster_file, run.inventory.path
     text = loading.read_text(path)
     has_file = wanted is not None and wanted != text

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from slurmfab.base.markup import fill
-from slurmfab.commands.report.node_views import LOOKS, counted, gib, views
+from slurmfab.commands.report.node_views import LOOKS, gib, views
 from slurmfab.commands.report.section import Missing, Section, Sources
 
 
 def section(sources: Sources) -> Section | None:
     """The table of hosts; it has what the lock knows of hosts that did not answer."""
     rows = views(sources)
-    shown = counted(view.look.css for view in rows)
+    shown = Counter(view.look.css for view in rows)
     note = (
         "From the lock beside the cluster file: the hosts were not asked for this page."
         if isinstance(sources.facts, Missing)

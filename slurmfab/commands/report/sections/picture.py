@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import fill
-from slurmfab.commands.report.node_views import IDLE, LOOKS, NodeView, counted, views
+from slurmfab.commands.report.node_views import IDLE, LOOKS, NodeView, views
 from slurmfab.commands.report.section import Missing, Section, Sources
 from slurmfab.core.status import cluster_state
 from slurmfab.core.status.cluster_state import Usage
@@ -65,7 +66,7 @@ def section(sources: Sources) -> Section | None:
     if isinstance(sources.status, Missing):
         return None
     nodes = tuple(view for view in views(sources) if view.is_node)
-    shown = counted(view.look.css for view in nodes)
+    shown = Counter(view.look.css for view in nodes)
     out = out_of_service(sources)
     used = sorted({(view.gpus_used, view.gpu_count) for view in nodes if view.gpu_count})
     return Section(

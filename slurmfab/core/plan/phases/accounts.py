@@ -21,7 +21,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def rest(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """What waits for slurmctld with the new slurm.conf: limits of TRES that it reports, and removals."""
+    """The changes that wait until slurmctld runs with the new slurm.conf.
+
+    These are limits of TRES that slurmctld reports to slurmdbd, such as GPUs, and with `prune` the removals.
+    """
     if host not in plan_input.cluster.database_hosts:
         return ()
     wanted = RestOfAccounts(**tree(plan_input), prune=plan_input.prune)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import APPTAINER, SQUASHFUSE, WITHOUT_APPTAINER
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.phases.container_hosts import uses
-from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile

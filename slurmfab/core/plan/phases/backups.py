@@ -17,11 +17,10 @@ from slurmfab.cluster.inventory.backups import Backup
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import AGE
 from slurmfab.core.plan.directories import backup_directory
-from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.phases.capability import program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units import Timer
@@ -42,7 +41,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     }
     return (
         backup_directory(backup.directory),
-        Program(BACKUP_PROGRAM, programs.files("agent.backup.timed_backup")),
+        Program(BACKUP_PROGRAM, program_files("agent.backup.timed_backup")),
         File(BACKUP_SETTINGS, settings(plan_input, backup, host)),
         *(File(path, fill(path.rpartition("/")[2], context)) for path in UNITS),
         Timer(BACKUP_UNIT),

@@ -12,7 +12,7 @@ from slurmfab.base.paths import SLURM_LOGS, UNIT_FILES
 from slurmfab.cluster.slurm import accounting, places
 from slurmfab.cluster.slurm.platform import BY_SYSTEMD
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -35,7 +35,11 @@ def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, 
 
 
 def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:
-    """The path that extends a daemon's unit; empty for a site's slurm_user, PID file, or no log."""
+    """The path of the file that extends a daemon's unit; empty for none.
+
+    The units of another slurm_user are the site's. A daemon with a PID file in a place of the site's, or without a log,
+    keeps its unit.
+    """
     version, roles = plan_input.slurm_of(host), plan_input.cluster.roles(host)
     if version >= BY_SYSTEMD or not starts_as_slurm(plan_input) or ROLES[daemon] not in roles:
         return ()

@@ -17,7 +17,7 @@ from slurmfab.cluster.slurm.site_files import READERS, SLURMCTLD, SLURMD
 from slurmfab.cluster.slurm.versions import adds_nodes_by_reconfigure
 from slurmfab.core.impact.restart_requirements import Requirement, need
 from slurmfab.core.plan.phases import configless, rest, restarts, site_files
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, is_another, read_by_slurmd, watched
 from slurmfab.core.plan.phases.users import moved
 from slurmfab.core.plan.plan_input import PlanInput
@@ -88,7 +88,10 @@ def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
 
 
 def stop(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """All slurmctld stopped with a guard, if `must_stop`, as none may take over; former ones for good."""
+    """slurmctld stopped on all controllers, with a guard, if `must_stop`; for good on a host that is none any more.
+
+    Otherwise the backup would take over with the old files.
+    """
     if host not in plan_input.cluster.controllers:
         return (Service("slurmctld", running=False),) if runs_slurmctld(plan_input, host) else ()
     if not must_stop(plan_input):

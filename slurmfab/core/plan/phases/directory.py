@@ -7,8 +7,7 @@ from slurmfab.cluster.inventory.directory import Sssd
 from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS, SYSTEM_NAMES
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import SSSD
-from slurmfab.core.plan.phases.once import once
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import once, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -46,7 +45,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """
     if plan_input.cluster.directory is not None:
         return LoginGuard(proved=False), DirectoryService(OF, files(plan_input))
-    return (LoginGuard(proved=False), DirectoryService(OF, ())) if is_left(plan_input, host) else ()
+    return (LoginGuard(proved=False), DirectoryService(OF, ())) if plan_input.owns(host, OF) else ()
 
 
 def service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -59,11 +58,6 @@ def service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         return ()
     is_ours = SSSD[0] in plan_input.facts[host].added_packages
     return (*((Service(UNIT, running=False),) if is_ours else ()), *order, UnitsLoaded(ORDER, (UNIT,)))
-
-
-def is_left(plan_input: PlanInput, host: str) -> bool:
-    """Whether a host has settings of slurmfab's for a directory."""
-    return host in plan_input.facts and OF in plan_input.facts[host].owned
 
 
 @once

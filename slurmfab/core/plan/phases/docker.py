@@ -17,8 +17,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     containers = plan_input.cluster.containers
     if containers is not None and uses(plan_input, host, "docker"):
         return (GroupMembers(GROUP, tuple(sorted(containers.docker.users))), Service(UNIT))
-    has_some = host in plan_input.facts and f"{PREFIX}{GROUP}" in plan_input.facts[host].owned
-    return (GroupMembers(GROUP, ()),) if has_some else ()
+    return (GroupMembers(GROUP, ()),) if plan_input.owns(host, f"{PREFIX}{GROUP}") else ()
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from slurmfab.cluster.inventory.containers import Enroot
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import PYXIS
 from slurmfab.core.plan.phases import scratch
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.phases.container_hosts import uses
-from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory

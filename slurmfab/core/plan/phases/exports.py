@@ -5,7 +5,7 @@ from __future__ import annotations
 from slurmfab.cluster.inventory.exports import Export
 from slurmfab.cluster.inventory.storage import clients, exports_of
 from slurmfab.cluster.slurm.software import NFS_SERVER
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.mounts.exports import LOADED_OF, OF, ExportFiles, ExportsLoaded

@@ -8,7 +8,7 @@ from slurmfab.base.paths import SLURM_LOGS, SLURMD_LOGS
 from slurmfab.cluster.inventory.file_contents import text_on
 from slurmfab.core.plan.directories import spool_directory
 from slurmfab.core.plan.phases import packages
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.free_space import FreeSpace

@@ -17,7 +17,7 @@ from slurmfab.cluster.inventory.lock import HostLock
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import NFTABLES
 from slurmfab.core.plan.own_address import trusted_address
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -41,8 +41,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
             OwnedFile(DROP_IN, fill("slurmfab-nftables.conf", {"rules": FIREWALL_RULES})),
         )
         return unproved, FirewallRules(OF, files)
-    has_some = host in plan_input.facts and OF in plan_input.facts[host].owned
-    return (unproved, FirewallRules(OF, ())) if has_some else ()
+    return (unproved, FirewallRules(OF, ())) if plan_input.owns(host, OF) else ()
 
 
 def rules(plan_input: PlanInput, host: str, firewall: Firewall) -> str:

@@ -10,12 +10,11 @@ from slurmfab.cluster.inventory.gpu_checks import GpuChecks
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.phases.capability import program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units import Timer
@@ -39,7 +38,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     }
     return (
         Directory(GPU_CHECK_HISTORY, owner="slurm", group="slurm"),
-        Program(GPU_CHECK_PROGRAM, programs.files("programs.gpu_check.main")),
+        Program(GPU_CHECK_PROGRAM, program_files("programs.gpu_check.main")),
         File(GPU_CHECK_SETTINGS, settings(checks, own_partition(plan_input.cluster, plan_input.lock))),
         File(SERVICE_FILE, fill(f"{GPU_CHECK_UNIT}.service", context)),
         *timer(plan_input, host, checks, context),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmfab.cluster.inventory.trusted_addresses import is_source
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.block import Block

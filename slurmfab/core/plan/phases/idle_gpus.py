@@ -17,8 +17,7 @@ from slurmfab.base.paths import (
 )
 from slurmfab.cluster.inventory.gpu_checks import IdleGpus
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -51,7 +50,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *(watcher(policy, host, user, group) if watches else ()),
         *(decider(policy, user, group) if decides else ()),
     )
-    program = programs.files("programs.idle_gpus.main")
+    program = program_files("programs.idle_gpus.main")
     watched = (IDLE_GPUS_SETTINGS, *(f"{IDLE_GPUS_PROGRAM}/{path}" for path, _ in program))
     return (
         *stopped(plan_input, host, watches=watches, decides=decides),
@@ -89,7 +88,7 @@ def stopped(plan_input: PlanInput, host: str, *, watches: bool, decides: bool) -
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of all of it; the record of the files goes last, so that an interrupted run finds it."""
-    if host not in plan_input.facts or CAPABILITY not in plan_input.facts[host].owned:
+    if not plan_input.owns(host, CAPABILITY):
         return ()
     return (
         *stopped(plan_input, host, watches=False, decides=False),

@@ -12,13 +12,12 @@ from slurmfab.cluster.inventory.jupyter import HUB_PORT, PROXY_PORT, SERVER_PORT
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import JUPYTERHUB, OPENSSL
 from slurmfab.core.plan.own_address import own_address, trusted_address
-from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.user_guide.offer import Offer, OfferedPartition, offer
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
@@ -46,8 +45,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     jupyter, is_node = plan_input.cluster.jupyter, "compute" in plan_input.cluster.roles(host)
     if jupyter is None or not (host == jupyter.host or is_node):
         return gone(plan_input, host)
+    facts = plan_input.facts.get(host)
     return (
-        *packages_unit(plan_input, host),
+        # The package's own unit would start a hub of root's at boot; that of a site's package stays.
+        *((Service(JUPYTERHUB, running=False),) if facts and JUPYTERHUB in facts.added_packages else ()),
         Directory(PROGRAMS),
         Program(JUPYTER_PROGRAM, program()),
         *(hub(plan_input, jupyter) if host == jupyter.host else no_hub(plan_input, host)),
@@ -56,13 +57,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def program() -> tuple[tuple[str, str], ...]:
     """The program's files, the same on all hosts."""
-    return programs.files("programs.jupyter.main")
-
-
-def packages_unit(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The end of the package's own unit, which would start a hub of root's at boot; that of a site's package stays."""
-    facts = plan_input.facts.get(host)
-    return (Service(JUPYTERHUB, running=False),) if facts and JUPYTERHUB in facts.added_packages else ()
+    return program_files("programs.jupyter.main")
 
 
 def hub(plan_input: PlanInput, jupyter: Jupyter) -> tuple[Resource, ...]:
@@ -74,8 +69,7 @@ def hub(plan_input: PlanInput, jupyter: Jupyter) -> tuple[Resource, ...]:
     key = jupyter.key or made.certificate
     files = tuple(hub_files(plan_input, jupyter, certificate, key))
     watched = (certificate, key, *(one.path for one in files), *(f"{JUPYTER_PROGRAM}/{path}" for path, _ in program()))
-    former = host in plan_input.facts and CAPABILITY in plan_input.facts[host].owned
-    without = (no_certificate(),) if former else ()
+    without = (no_certificate(),) if plan_input.owns(host, CAPABILITY) else ()
     return (
         *(without if is_sites else (made,)),
         *owned(plan_input, host, CAPABILITY, files),
@@ -167,7 +161,7 @@ def of_partition(found: Offer, one: OfferedPartition) -> dict[str, Any]:
 
 def no_hub(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The end of the hub on a host that has it, with what it remembers; the files' record goes last."""
-    if host not in plan_input.facts or CAPABILITY not in plan_input.facts[host].owned:
+    if not plan_input.owns(host, CAPABILITY):
         return ()
     return (
         Service(JUPYTER_UNIT, running=False),
@@ -182,7 +176,7 @@ def no_hub(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of all that a host has."""
-    has_program = host in plan_input.facts and CAPABILITY in plan_input.facts[host].programs
+    has_program = plan_input.has_program(host, CAPABILITY)
     return (*((Program(JUPYTER_PROGRAM, ()),) if has_program else ()), *no_hub(plan_input, host))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from slurmfab.base.paths import SLURM_LOGS, SLURMD_LOGS
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.plan.directories import slurmd_log
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.phases.daemon_users import ROLES
-from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from slurmfab.base.paths import UNIT_FILES
+from collections.abc import Mapping
+
+from slurmfab.base.paths import UNIT_FILES, user_guides
+from slurmfab.base.terminal import table
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.logins import LoginLimits
-from slurmfab.core.plan import motd
-from slurmfab.core.plan.phases.once import once
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.cluster.inventory.slurm_settings import setting
+from slurmfab.core.plan.phases.capability import once, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -28,6 +31,12 @@ OF_USERS, OF_ROOT = (f"{UNIT_FILES}/{slice}.d/{DROP_IN}" for slice in ("user-.sl
 
 MESSAGE = "/etc/motd.d/slurmfab"  # a part of the message of the day, which Debian's sshd and login show (pam_motd(8))
 
+COMMANDS = "Jobs: sbatch, srun, salloc, squeue, scancel. Nodes: sinfo."
+GUIDE = "What is free, and why jobs wait: sstatus. Guide: {0}/guide.md, with pages for a browser beside it."
+
+CLOSED = "Compute nodes let you in by SSH while you have a job there."
+"""What users should know where `node_logins` is `with_job`."""
+
 
 def node_logins(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The lines of sshd's PAM configuration on a closed node; their removal where the node is not closed any more.
@@ -38,8 +47,7 @@ def node_logins(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if plan_input.cluster.closes(host):
         hostname = plan_input.host(host).hostname
         return unproved, NodeLogins(exempt(plan_input), "" if hostname == host else host)
-    has_some = host in plan_input.facts and NODE_LOGINS in plan_input.facts[host].owned
-    return (unproved, NodeLogins(())) if has_some else ()
+    return (unproved, NodeLogins(())) if plan_input.owns(host, NODE_LOGINS) else ()
 
 
 @once
@@ -69,8 +77,8 @@ def login_hosts(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     is_login = "login" in cluster.roles(host)
     wanted = cluster.limits_on(host)
     limits = slices(wanted) if wanted else ()
-    has_limits = host in plan_input.facts and LIMITS in plan_input.facts[host].owned
-    message = (OwnedFile(MESSAGE, motd.message(cluster, host)),) if is_login and cluster.motd else ()
+    has_limits = plan_input.owns(host, LIMITS)
+    message = (OwnedFile(MESSAGE, message_of_the_day(cluster, host)),) if is_login and cluster.motd else ()
     return (*((UserSlices(LIMITS, limits),) if limits or has_limits else ()), *owned(plan_input, host, MOTD, message))
 
 
@@ -85,3 +93,46 @@ def slices(limits: LoginLimits) -> tuple[OwnedFile, ...]:
     lines = [(f"{key}={value}\n", f"{key}={none}\n") for key, (value, none) in wanted.items() if value]
     users, root = ("".join(texts) for texts in zip(*lines, strict=True))
     return OwnedFile(OF_USERS, head + users), OwnedFile(OF_ROOT, head + root)
+
+
+def message_of_the_day(cluster: Cluster, host: str) -> str:
+    """The text for a login host, with the site's own at its end."""
+    limits = cluster.limits_on(host)
+    own = cluster.motd if isinstance(cluster.motd, str) else ""
+    lines = (
+        f"Cluster {cluster.name}",
+        "",
+        *partition_table(cluster),
+        "",
+        COMMANDS,
+        *((GUIDE.format(user_guides(cluster.name)),) if cluster.user_tools else ()),
+        *((limits_line(limits),) if limits else ()),
+        *((CLOSED,) if cluster.node_logins == "with_job" else ()),
+        *(("", *own.splitlines()) if own else ()),
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def partition_table(cluster: Cluster) -> list[str]:
+    """The partitions with their nodes and limits in columns, as `sinfo` marks the default one."""
+    rows = [("PARTITION", "NODES", "TIME LIMIT", "MOST NODES")]
+    for partition in cluster.partitions:
+        settings = partition.settings
+        if setting(settings, "Hidden").upper() != "YES":
+            star = "*" if setting(settings, "Default").upper() == "YES" else ""
+            count = len(cluster.compute_nodes) if partition.nodes == "ALL" else len(partition.nodes)
+            rows.append((partition.name + star, str(count), limit(settings, "MaxTime"), limit(settings, "MaxNodes")))
+    return table(rows, width=0)
+
+
+def limit(settings: Mapping[str, str], key: str) -> str:
+    """A limit of a partition."""
+    value = setting(settings, key)
+    return "none" if value.upper() in ("", "UNLIMITED", "INFINITE", "-1") else value
+
+
+def limits_line(limits: LoginLimits) -> str:
+    """What users may use here without a job."""
+    named = {"of memory": limits.memory, "tasks": limits.tasks, "CPUs": limits.cpus}
+    told = ", ".join(f"{value} {what}" for what, value in named.items() if value)
+    return f"Without a job you can use here: {told}."

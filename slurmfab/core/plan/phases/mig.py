@@ -7,9 +7,8 @@ import json
 from slurmfab.base.paths import MIG_PROGRAM, MIG_SETTINGS, MIG_UNIT, UNIT_FILES
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan import mig
-from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.phases.daemons import runs_slurmctld
-from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -57,7 +56,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         OwnedFile(f"{UNIT_FILES}/{SERVICE}", fill(SERVICE, context)),
     )
     return (
-        Program(MIG_PROGRAM, programs.files("programs.mig.main")),
+        Program(MIG_PROGRAM, program_files("programs.mig.main")),
         *owned(plan_input, host, mig.CAPABILITY, files),
         instances,
         Service(SERVICE),

@@ -28,12 +28,11 @@ from slurmfab.cluster.slurm.software import NODE_EXPORTER, PROMETHEUS
 from slurmfab.cluster.slurm.versions import tells_figures
 from slurmfab.core.plan.alert_rules import alert_rules
 from slurmfab.core.plan.own_address import own_address, trusted_address
-from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.services.service import Service
@@ -81,7 +80,10 @@ def exporter(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[
     It reads files of figures in one directory of root's, and takes no pattern: users such as slurm own directories in
     /var/lib, and could make one that matches.
     """
-    values = {"address": exporter_place(plan_input, host, monitoring), "directory": METRICS_DIRECTORY}
+    values = {
+        "address": place(plan_input, host, monitoring.listens_on(host), monitoring.port),
+        "directory": METRICS_DIRECTORY,
+    }
     files = (
         OwnedFile(EXPORTER_CONF, fill("node-exporter", values)),
         OwnedFile(EXPORTER_DROP_IN, fill("node-exporter-unit.conf", {})),
@@ -99,11 +101,6 @@ def no_exporter(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (*gone, Program(METRICS_DIRECTORY, ())) if gone else ()
 
 
-def exporter_place(plan_input: PlanInput, host: str, monitoring: Monitoring) -> str:
-    """Address and port on which the exporter of a host listens."""
-    return place(plan_input, host, monitoring.listens_on(host), monitoring.port)
-
-
 def place(plan_input: PlanInput, host: str, named: str, port: int) -> str:
     """Address and port on which a daemon of a host listens. `named`: an address, or `cluster`."""
     return f"{in_url(own_address(plan_input, host, '' if named == CLUSTER else named))}:{port}"
@@ -111,7 +108,7 @@ def place(plan_input: PlanInput, host: str, named: str, port: int) -> str:
 
 def without(plan_input: PlanInput, host: str, of: str, unit: str) -> tuple[Resource, ...]:
     """The removal of a daemon's files (noted as `of`), and its end, but if somebody else had installed it."""
-    if host not in plan_input.facts or of not in plan_input.facts[host].owned:
+    if not plan_input.owns(host, of):
         return ()
     is_ours = unit in plan_input.facts[host].added_packages
     return (
@@ -143,7 +140,7 @@ def slurm(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[Res
     )
     return (
         Directory(PROGRAMS),
-        Program(METRICS_PROGRAM, programs.files("programs.slurm_metrics.main")),
+        Program(METRICS_PROGRAM, program_files("programs.slurm_metrics.main")),
         *owned(plan_input, host, SLURM, files),
         Timer(METRICS_UNIT),
     )
@@ -151,7 +148,7 @@ def slurm(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[Res
 
 def no_slurm(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of all that; the files' record goes last: an interrupted run finds it."""
-    if host not in plan_input.facts or SLURM not in plan_input.facts[host].owned:
+    if not plan_input.owns(host, SLURM):
         return ()
     return (
         Service(TIMER, running=False),

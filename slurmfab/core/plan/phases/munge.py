@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmfab.base.paths import MUNGE_KEY
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.file import File

@@ -5,9 +5,8 @@ from __future__ import annotations
 from slurmfab.base.paths import OCI_PROGRAM, SBUNDLE
 from slurmfab.cluster.slurm.oci import PYTHON
 from slurmfab.cluster.slurm.software import OCI
-from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.phases.container_hosts import uses
-from slurmfab.core.plan.phases.owned import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -28,7 +27,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if not uses(plan_input, host, "oci"):
         return owned(plan_input, host, CAPABILITY, ())
     command = OwnedFile(SBUNDLE, COMMAND, mode=0o755)
-    return (Program(OCI_PROGRAM, programs.files("programs.oci.main")), *owned(plan_input, host, CAPABILITY, (command,)))
+    return (
+        Program(OCI_PROGRAM, program_files("programs.oci.main")),
+        *owned(plan_input, host, CAPABILITY, (command,)),
+    )
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
@@ -38,5 +40,5 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of the program, once no oci.conf names it."""
-    is_there = host in plan_input.facts and CAPABILITY in plan_input.facts[host].programs
+    is_there = plan_input.has_program(host, CAPABILITY)
     return (Program(OCI_PROGRAM, ()),) if is_there and not uses(plan_input, host, "oci") else ()

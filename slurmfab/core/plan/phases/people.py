@@ -10,12 +10,12 @@ from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.people_ids import former, further_groups, split
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.core.plan.phases import accounts
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.accounting.tree import AssociationsGone
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.identities.group import Group
+from slurmfab.on_hosts.agent.files.file import Absent
+from slurmfab.on_hosts.agent.identities.user import Group
 from slurmfab.on_hosts.agent.mounts import mount_units
 from slurmfab.on_hosts.agent.people.person import AuthorizedKeys, Person, PersonHome
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
@@ -64,7 +64,7 @@ def waiting_homes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def waits_for_mounts(plan_input: PlanInput, host: str, user: User) -> bool:
     """Whether a user's home on this host is made after the mounts: it is on one, or may be on a former one now."""
-    has_former = host in plan_input.facts and mount_units.OF in plan_input.facts[host].owned
+    has_former = plan_input.owns(host, mount_units.OF)
     return has_former or covering(mounts_of(plan_input.cluster, host), user.home_directory) is not None
 
 

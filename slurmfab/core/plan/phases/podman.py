@@ -13,9 +13,8 @@ from slurmfab.cluster.inventory.containers import Podman
 from slurmfab.cluster.inventory.values import systemd_calendar
 from slurmfab.cluster.slurm import software
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.phases.capability import owned, program_files, removed
 from slurmfab.core.plan.phases.container_hosts import uses
-from slurmfab.core.plan.phases.owned import owned, removed
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -54,7 +53,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *subordinate(plan_input, host),
         UserDirectories(podman.storage, people(plan_input)),
         Directory(PROGRAMS),
-        Program(PODMAN_PROGRAM, programs.files("programs.containers.main")),
+        Program(PODMAN_PROGRAM, program_files("programs.containers.main")),
         *([] if podman.prune else timer_gone(plan_input, host)),
         *owned(plan_input, host, PODMAN, files(plan_input, host)),
         *((UnitsLoaded(PODMAN, (RUNTIME_UNIT.replace("@", "@0"),)),) if plan_input.is_compute_node(host) else ()),
@@ -92,10 +91,9 @@ def people(plan_input: PlanInput) -> tuple[str, ...]:
 
 def subordinate(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The subordinate IDs of users on a host; users of a directory service have theirs from there."""
-    has_some = host in plan_input.facts and ids_on_hosts.OF in plan_input.facts[host].owned
     wanted = uses(plan_input, host, PODMAN)
     ranges = people_ids.ranges(plan_input.cluster, plan_input.lock.ids) if wanted else ()
-    return (SubordinateIds(ranges, people_ids.COUNT),) if ranges or has_some else ()
+    return (SubordinateIds(ranges, people_ids.COUNT),) if ranges or plan_input.owns(host, ids_on_hosts.OF) else ()
 
 
 def files(plan_input: PlanInput, host: str) -> Iterator[OwnedFile]:

@@ -18,8 +18,7 @@ from slurmfab.base.paths import (
 )
 from slurmfab.cluster.inventory.power import Power
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.owned import owned, removed
+from slurmfab.core.plan.phases.capability import owned, program_files, removed
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -43,7 +42,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (
         Directory(PROGRAMS),
         Directory(POWER_FAILURES, owner="slurm", group="slurm"),
-        Program(POWER_PROGRAM, programs.files("programs.power.main")),
+        Program(POWER_PROGRAM, program_files("programs.power.main")),
         *owned(plan_input, host, POWER, files),
     )
 

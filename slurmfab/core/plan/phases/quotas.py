@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurmfab.cluster.inventory.storage import limits, places
 from slurmfab.cluster.slurm.software import QUOTA
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.mounts.quotas import OF, UserQuotas
@@ -15,8 +15,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     path = where(plan_input).get(host, "")
     if path:
         return (UserQuotas(path, wanted(plan_input)),)
-    has_some = host in plan_input.facts and OF in plan_input.facts[host].owned
-    return (UserQuotas("", ()),) if has_some else ()
+    return (UserQuotas("", ()),) if plan_input.owns(host, OF) else ()
 
 
 @once

@@ -19,7 +19,7 @@ from slurmfab.cluster.inventory.registry import Registry
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import CERTIFICATES, OPENSSL, REGISTRY_SERVER
 from slurmfab.core.plan.own_address import own_address, trusted_address
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -64,7 +64,7 @@ def server(plan_input: PlanInput, host: str, registry: Registry) -> tuple[Resour
     units = tuple(path for path, _ in unit_files(registry))
     watched = (REGISTRY_CONF, REGISTRY_USERS, REGISTRY_CERTIFICATE, DROP_IN)
     pull = Service(PULL_UNIT, watches=(REGISTRY_PULL_CONF, REGISTRY_CERTIFICATE, *units[1:]))
-    had_pull = host in plan_input.facts and SERVER in plan_input.facts[host].owned
+    had_pull = plan_input.owns(host, SERVER)
     without = (Service(PULL_UNIT, running=False),) if had_pull and not registry.anonymous_pull else ()
     return (
         Directory(registry.directory, ACCOUNT, ACCOUNT, 0o750, marks=("docker",)),
@@ -78,7 +78,7 @@ def server(plan_input: PlanInput, host: str, registry: Registry) -> tuple[Resour
 
 def no_server(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of the server's files, and its end; one that somebody else had installed goes on as it was before."""
-    if host not in plan_input.facts or SERVER not in plan_input.facts[host].owned:
+    if not plan_input.owns(host, SERVER):
         return ()
     is_ours = REGISTRY_SERVER in plan_input.facts[host].added_packages
     return (

@@ -6,12 +6,10 @@ from slurmfab.base.paths import JWT_KEY, REST_SOCKET, UNIT_FILES
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.plan.directories import slurm_directory
-from slurmfab.core.plan.phases.once import once
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import once, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 from slurmfab.on_hosts.agent.services.service import Service

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from slurmfab.base.paths import UNIT_FILES
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile

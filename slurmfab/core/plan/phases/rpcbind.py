@@ -6,7 +6,7 @@ from slurmfab.base.paths import UNIT_FILES
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.software import RPCBIND
 from slurmfab.core.plan.phases import exports
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile

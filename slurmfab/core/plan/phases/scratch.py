@@ -9,8 +9,7 @@ from slurmfab.base.paths import SCRATCH_PROGRAM, SCRATCH_SETTINGS
 from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.core.plan.phases import programs
-from slurmfab.core.plan.phases.owned import owned, removed
+from slurmfab.core.plan.phases.capability import owned, program_files, removed
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -38,7 +37,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     settings = {"path": scratch.path, "mount": mount, "node": host}
     return (
         ScratchDirectory(scratch.path, mount),
-        Program(SCRATCH_PROGRAM, programs.files("programs.scratch.main")),
+        Program(SCRATCH_PROGRAM, program_files("programs.scratch.main")),
         *owned(plan_input, host, CAPABILITY, (OwnedFile(SCRATCH_SETTINGS, json.dumps(settings) + "\n"),)),
     )
 

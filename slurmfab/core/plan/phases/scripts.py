@@ -19,14 +19,14 @@ from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.core.plan.directories import spool_directory
-from slurmfab.core.plan.phases import idle_gpus, oci, podman, programs, scratch, site_files
+from slurmfab.core.plan.phases import idle_gpus, oci, podman, scratch, site_files
+from slurmfab.core.plan.phases.capability import program_files
 from slurmfab.core.plan.phases.container_hosts import uses
 from slurmfab.core.plan.phases.slurm_conf import has_own_files
 from slurmfab.core.plan.plan_input import PlanInput, node_programs
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
 from slurmfab.on_hosts.agent.files.directory import Directory
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.scripts import Scripts
 
@@ -78,7 +78,10 @@ def task_prolog_text(
     directories: tuple[str, str, bool] | None = None,
     has_apptainer: bool = False,
 ) -> str:
-    """The text of that program, cached; `directories`: the variable of jobs' own, and whether TMPDIR is it."""
+    """The text of that program, cached because it is the same on many nodes.
+
+    `directories`: the variable that tells jobs their own directory, and whether TMPDIR is it, too; `None` without such.
+    """
     place = dict(zip(("path", "variable", "tmpdir"), directories, strict=True)) if directories else None
     return fill("task-prolog", {"variables": variables, "scratch": place, "apptainer": has_apptainer})
 
@@ -100,19 +103,14 @@ def own_scripts(plan_input: PlanInput, host: str, kind: str) -> tuple[tuple[str,
         *scratch.script(plan_input, host, kind),
         *idle_gpus.script(plan_input, host, kind),
         *podman.script(plan_input, host, kind),
-        *mps_script(plan_input, kind),
+        *(((MPS_SCRIPTS[kind], filled("mps", kind=kind)),) if plan_input.cluster.mps_daemon else ()),
     )
-
-
-def mps_script(plan_input: PlanInput, kind: str) -> tuple[tuple[str, str], ...]:
-    """The script that starts NVIDIA's MPS daemon before a prolog's others, or stops it after an epilog's others."""
-    return ((MPS_SCRIPTS[kind], filled("mps", kind=kind)),) if plan_input.cluster.mps_daemon else ()
 
 
 def health_check(plan_input: PlanInput, host: str, health: Health) -> tuple[Resource, ...]:
     """The health check's program, its settings, and the script that slurmd starts."""
     return (
-        Program(HEALTH_PROGRAM, programs.files("programs.health.main")),
+        Program(HEALTH_PROGRAM, program_files("programs.health.main")),
         File(HEALTH_SETTINGS, settings(plan_input, host, health)),
         File(HEALTH_CHECK, filled("health-check", program=HEALTH_PROGRAM, settings=HEALTH_SETTINGS), mode=0o755),
     )

@@ -10,10 +10,10 @@ from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.inventory.slurm_files import SiteFile
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT
 from slurmfab.cluster.slurm.site_files import is_served, readers
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import Absent
 from slurmfab.on_hosts.agent.slurm.site_files import SiteFiles
 
 

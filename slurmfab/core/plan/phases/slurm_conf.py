@@ -8,7 +8,6 @@ from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT
 from slurmfab.cluster.slurm.site_files import SLURMD
 from slurmfab.cluster.slurm.versions import reconfigure_renews_daemons
-from slurmfab.core.plan.database_order import joins_accounting
 from slurmfab.core.plan.directories import (
     log_directory,
     private_directory,
@@ -21,12 +20,11 @@ from slurmfab.core.plan.directories import (
 )
 from slurmfab.core.plan.hand_made_files import may_keep_gres
 from slurmfab.core.plan.phases import daemon_users, log_rotation, site_files
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
+from slurmfab.core.plan.phases.database import joins_accounting
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.plan.site_servers import site_servers
 from slurmfab.on_hosts.agent.core.resource import Resource
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 from slurmfab.on_hosts.agent.slurm.shared_files import SharedFiles
 from slurmfab.on_hosts.agent.slurm.state import SlurmState
@@ -40,6 +38,9 @@ JOB_CONTAINER = "job_container.conf"
 """The file about private directories of jobs; slurmd reads it if JobContainerType or NamespaceType asks for it."""
 
 NAME_MARK = "clustername"  # the file in the state directory in which slurmctld stores the cluster's name and ID
+
+
+DEFAULT_PORT = "6817"
 
 
 def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -93,7 +94,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def own_files(plan_input: PlanInput, host: str, *, previewed: bool = False) -> tuple[Resource, ...]:
-    """Slurm's files on a host with local ones, judged first by its Slurm where previewed; no unused gres.conf."""
+    """Slurm's files on a host with files of its own; an unused gres.conf is removed.
+
+    `previewed`: whether the installed Slurm judges them before anything is changed; one host's is enough.
+    """
     node = host if plan_input.is_compute_node(host) else ""
     files = plan_input.files_of(host)
     kept = tuple(name for name, text in files if text != plan_input.rendered.get(name))
@@ -169,3 +173,27 @@ def read_by_slurmd(plan_input: PlanInput) -> tuple[str, ...]:
 def is_another(plan_input: PlanInput) -> bool:
     """Whether the cluster gets another name, or another cluster ID from a slurmdbd."""
     return plan_input.renames_cluster or joins_accounting(plan_input)
+
+
+def port(plan_input: PlanInput) -> str:
+    """The port at which slurmctld serves files; the first, if it has several."""
+    return plan_input.conf_wanted.settings.get("slurmctldport", DEFAULT_PORT).partition("-")[0]
+
+
+def site_servers(plan_input: PlanInput, host: str) -> str:
+    """The site's `--conf-server` of a slurmd, if of this cluster's controllers alone; empty otherwise."""
+    facts = plan_input.facts.get(host)
+    if not facts or facts.fetches or not plan_input.cluster.fetches(host):
+        return ""
+    places = facts.conf_server.split(",")
+    return facts.conf_server if all(is_controller(plan_input, place) for place in places) else ""
+
+
+def is_controller(plan_input: PlanInput, place: str) -> bool:
+    """Whether slurmctld of this cluster listens at a place, such as `ctl:6817` or `[fd83::11]`."""
+    name, colon, number = place.rpartition(":")
+    if not colon or place.endswith("]"):
+        name, number = place, DEFAULT_PORT
+    controllers = plan_input.cluster.controllers
+    is_one = any(plan_input.is_same_host(name.strip("[]"), controller) for controller in controllers)
+    return bool(name) and number == port(plan_input) and is_one

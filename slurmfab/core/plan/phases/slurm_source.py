@@ -37,8 +37,7 @@ def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
 
 def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of an earlier apt source, where the cluster file has none any more."""
-    has_one = host in plan_input.facts and OF in plan_input.facts[host].owned
-    return (SlurmSource(),) if has_one and not resources(plan_input, host) else ()
+    return (SlurmSource(),) if plan_input.owns(host, OF) and not resources(plan_input, host) else ()
 
 
 def installed(plan_input: PlanInput, host: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from slurmfab.base.paths import SLURM_HOME
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.block import Block

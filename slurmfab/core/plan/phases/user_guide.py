@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from slurmfab.base.paths import user_guides
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.user_guide import writing
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS
 from slurmfab.core.plan.phases import logins
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins
@@ -52,8 +52,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         believes = (OwnedFile(EQUIV, equiv), OwnedFile(SERVER, accepts(plan_input))) if is_server and equiv else ()
         client = OwnedFile(CLIENT, wanted.nodes_client if is_node else wanted.client)
         return (HostbasedLogins(OWNED, (OwnedFile(KNOWN_HOSTS, known), client, *believes)),)
-    has_some = host in plan_input.facts and OWNED in plan_input.facts[host].owned
-    return (SshdFiles(OWNED, ()),) if has_some else ()
+    return (SshdFiles(OWNED, ()),) if plan_input.owns(host, OWNED) else ()
 
 
 @once

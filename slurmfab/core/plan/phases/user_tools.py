@@ -8,8 +8,8 @@ from typing import Any
 
 from slurmfab.base.paths import PROGRAMS, USER_COMMANDS, USER_TOOLS_PROGRAM, USER_TOOLS_SETTINGS
 from slurmfab.cluster.slurm.oci import PYTHON
-from slurmfab.core.plan.phases import programs, user_guide
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases import user_guide
+from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -36,12 +36,12 @@ exec {PYTHON} {USER_TOOLS_PROGRAM}/run.py %s "$@"
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The commands and their program; without the key, the removal of what a host still has."""
     if host not in plan_input.cluster.helping_hosts:
-        is_there = host in plan_input.facts and CAPABILITY in plan_input.facts[host].programs
+        is_there = plan_input.has_program(host, CAPABILITY)
         gone = (Program(USER_TOOLS_PROGRAM, ()),) if is_there else ()
         return (*owned(plan_input, host, CAPABILITY, ()), *gone)
     return (
         Directory(PROGRAMS),
-        Program(USER_TOOLS_PROGRAM, programs.files("programs.user_tools.main", *MODULES)),
+        Program(USER_TOOLS_PROGRAM, program_files("programs.user_tools.main", *MODULES)),
         *owned(plan_input, host, CAPABILITY, files(plan_input, host)),
     )
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from slurmfab.base.paths import SLURM_HOME
 from slurmfab.cluster.inventory.system_ids import SYSTEM_USERS, move
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.null_device import NullDevice
-from slurmfab.on_hosts.agent.identities.group import Group
 from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
-from slurmfab.on_hosts.agent.identities.user import User
+from slurmfab.on_hosts.agent.identities.user import Group, User
 from slurmfab.on_hosts.agent.services.units import RevivedUnit
 
 SLURM_DAEMONS = ("slurmctld", "slurmdbd", "slurmrestd", "slurmd")

@@ -10,7 +10,8 @@ from slurmfab.cluster.inventory.accounting import is_name
 from slurmfab.cluster.slurm import limits
 from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.on_hosts.agent.accounting.limit_values import STATIC_TRES, TRES, tres_of
+from slurmfab.on_hosts.agent.accounting.limit_values import STATIC_TRES, TRES
+from slurmfab.on_hosts.agent.client.amounts import tres_of
 from slurmfab.on_hosts.agent.people.directory_service import OF
 
 MOST = 5  # how many names a line has

@@ -7,13 +7,12 @@ from collections.abc import Collection
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory.private_tmp import unknown_to
+from slurmfab.cluster.inventory.scratch import unknown_to
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
 from slurmfab.cluster.slurm.versions import complaints
 from slurmfab.core.impact.slurm_diff import NODE_LINE, Difference
-from slurmfab.core.plan.configless_reach import refusal
 from slurmfab.core.plan.hand_made_files import is_hand_made
-from slurmfab.core.plan.phases.configless import stops_fetching
+from slurmfab.core.plan.phases.configless import refusal, stops_fetching
 from slurmfab.core.plan.phases.slurm_conf import has_own_files, is_about_to_fetch
 from slurmfab.core.plan.plan_input import PlanInput
 
@@ -53,7 +52,10 @@ def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -
 
 
 def refuse_kept_files(plan_input: PlanInput) -> None:
-    """Refuse, by InputError, `keep_files` that are missing, or name other hosts or ports than the file."""
+    """Refuse, by InputError, kept files (`keep_files`) that are missing, or name other hosts or ports.
+
+    slurmfab would work with other nodes or places than Slurm.
+    """
     if not plan_input.keeps_files:
         return
     controller = plan_input.cluster.controller
@@ -62,7 +64,7 @@ def refuse_kept_files(plan_input: PlanInput) -> None:
     is_ours = not is_hand_made(plan_input.controller_facts.slurm_conf)
     lacking = [host for host in hosts if not (is_ours or plan_input.facts[host].slurm_conf_digest)]
     found += [f"{fold(lacking)}: there is no slurm.conf"] if lacking else []
-    mode = [host for host in plan_input.facts if changes_mode(plan_input, host)]
+    mode = [one for one in plan_input.facts if is_about_to_fetch(plan_input, one) or stops_fetching(plan_input, one)]
     found += [f"{fold(mode)}: slurmd reads its files in another way than `configless` says"] if mode else []
     if found:
         raise InputError(
@@ -75,11 +77,6 @@ def refuse_kept_files(plan_input: PlanInput) -> None:
 def is_relied_upon(one: Difference) -> bool:
     """Whether slurmfab's own work depends on what differs: hosts, ports, and the directory of the state."""
     return (one.kind == NODE_LINE and not one.key) or one.name.lower() in RELIED_UPON
-
-
-def changes_mode(plan_input: PlanInput, host: str) -> bool:
-    """Whether slurmd of a host begins or ends to fetch its files (`configless`)."""
-    return is_about_to_fetch(plan_input, host) or stops_fetching(plan_input, host)
 
 
 def refuse_other_slurm_user(plan_input: PlanInput) -> None:

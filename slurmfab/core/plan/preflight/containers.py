@@ -66,7 +66,10 @@ INCLUDE = re.compile(rf"(?m)^\s*include\s+({SLURM_DIRECTORY}/)?{re.escape(PLUGST
 
 
 def refuse_numbers(plan_input: PlanInput) -> None:
-    """Refuse, by InputError, UIDs without subordinate IDs, as far as hosts show what the file does not."""
+    """Refuse, by InputError, UIDs without subordinate IDs.
+
+    slurmfab takes many UIDs from hosts, so that the cluster file does not show them.
+    """
     cluster = plan_input.cluster
     if not cluster.has_podman or not cluster.unix_users:
         return

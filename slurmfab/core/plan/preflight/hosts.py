@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.hostlist import natural
 from slurmfab.base.ip_addresses import family, is_link_local
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
@@ -12,13 +13,16 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.trusted_addresses import is_source
 from slurmfab.cluster.slurm import mixed
-from slurmfab.cluster.slurm.platform import DEBIAN, installed
+from slurmfab.cluster.slurm.platform import DEBIAN, PLATFORMS, SOURCE, Platform, all_installed, installed, wanted
+from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.plan.preflight.addresses import NAMES
-from slurmfab.core.plan.preflight.package_kinds import wrong_packages
 from slurmfab.core.plan.slurm_series import series, version
 
 CLOCK_SECONDS = 240
 """The greatest clock offset in seconds: munge refuses credentials after 300 s (munged(8), TTL), transfer included."""
+
+STOP = "systemctl stop slurmctld slurmd slurmdbd"
+"""What comes before a removal: Debian's package cancels all jobs while slurmctld runs (its prerm script)."""
 
 
 def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
@@ -115,7 +119,10 @@ def wrong_node(fact: HostFacts) -> str:
 
 
 def wrong_address(cluster: Cluster, host: str, fact: HostFacts) -> str:
-    """Why the host's own addresses do not fit the one at which others reach it; empty if one does."""
+    """Why the host's own addresses do not fit the one at which others reach it; empty if one does.
+
+    So what one host tells of itself leaves this host out, and never stops the deployment of the others.
+    """
     by = cluster.addresses.get(host, "")
     by = by if is_source(by) else fact.reached
     if not is_source(by) or is_link_local(by) or not fact.addresses or family(by) in map(family, fact.addresses):
@@ -157,3 +164,58 @@ def back(fact: HostFacts, controller: HostFacts) -> str:
     theirs = {controller.packages[name] for name in names if name in controller.packages}
     words = (f"{name}={min(theirs, default='')}" for name in sorted(fact.packages) if name in names)
     return mixed.back_to(words, fact.name, libraries=True)
+
+
+def wrong_packages(fact: HostFacts, cluster: Cluster) -> str:
+    """Why a host's Slurm cannot be replaced by that of the cluster file; empty if there is no need, or none there."""
+    found, meant = all_installed(fact), wanted(cluster)
+    if len(found) > 1:
+        return two_kinds(fact, found, meant)
+    if found == (SOURCE,) and meant != SOURCE:
+        return no_package(fact, meant)
+    if found and found[0] != meant:
+        return another_kind(fact, found[0], meant)
+    if not found and meant == SOURCE:
+        return (
+            "it has no Slurm, and slurmfab builds none (slurm: {packages: none}). Install it there as on the other "
+            f"hosts, with its programs or links to them in {SOURCE.programs} and {SOURCE.commands}"
+        )
+    return ""
+
+
+def two_kinds(fact: HostFacts, found: tuple[Platform, ...], meant: Platform) -> str:
+    """What is wrong with a host that has packages of more than one kind."""
+    others = [name for one in found if one != meant for name in names(fact, one)]
+    each = " and ".join(f"{one.title}: {', '.join(names(fact, one))}" for one in found)
+    return (
+        f"it has two kinds of Slurm's packages, which have the same files ({each}); the cluster file is for "
+        f"{meant.title}. Take the others away first, while no job runs there: {STOP}; apt-get remove {' '.join(others)}"
+    )
+
+
+def another_kind(fact: HostFacts, found: Platform, meant: Platform) -> str:
+    """What is wrong with a host that has another kind of packages than the cluster file asks for."""
+    there, version = names(fact, found), fact.slurm_version
+    series = str(SlurmVersion.parse(version)) if version else "VERSION"
+    return (
+        f"it has Slurm of {found.title} ({', '.join(there)}), and the cluster file is for {meant.title}; slurmfab "
+        f"installs neither over the other. If they are right: {found.key(series)} in the cluster file. If not, take "
+        f"them away first, while no job runs there: {STOP}; apt-get remove {' '.join(there)}"
+    )
+
+
+def no_package(fact: HostFacts, meant: Platform) -> str:
+    """What is wrong with a host that has Slurm of no known package."""
+    places = (path for one in (meant, SOURCE) for path in one.telling_programs)
+    programs = [path for path in places if path.rpartition("/")[2] in fact.slurm_versions][: len(fact.slurm_versions)]
+    return (
+        f"it has Slurm {fact.slurm_version} of no package that slurmfab knows ({', '.join(programs)}), and slurmfab "
+        f"installs nothing over it (it knows {' and '.join(one.title for one in PLATFORMS.values() if one.core)}). To "
+        f"keep it: {SOURCE.key(str(SlurmVersion.parse(fact.slurm_version)))} in the cluster file. If not, take it away "
+        f"first, while no job runs there: {STOP}; then remove its files or its packages (dpkg -S {programs[0]})"
+    )
+
+
+def names(fact: HostFacts, one: Platform) -> list[str]:
+    """The packages of a kind that a host has, of those that tell it."""
+    return sorted({*one.telling} & fact.packages.keys(), key=natural)

@@ -176,7 +176,11 @@ def used_elsewhere(
 
 
 def taken_by(ours: Identity, fact: HostFacts) -> str:
-    """What shows that a host works for another cluster than `ours`, beyond name and controller; or empty."""
+    """What shows that a host of the lock works for another cluster by now, as a sentence; empty if nothing does.
+
+    Another name alone is no sign of that, nor is another controller alone: this cluster may have changed them. `ours`:
+    the cluster whose lock has the host.
+    """
     at_work = [daemon for daemon in DAEMONS if fact.services.get(daemon) in RUNNING]
     for mark in fact.slurm_use.marks[:1]:
         is_other = bool(mark.controllers) and mark.cluster.lower() not in ours.names and not is_unset(mark)

@@ -11,8 +11,8 @@ import re
 import time
 from typing import Any, Container, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Tuple
 
-from slurmfab.on_hosts.agent.accounting.sacctmgr import one_line
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.differences import one_line
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 
@@ -187,8 +187,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         `accounting`: whether Slurm keeps records; without, only the times are there as well. `since`, `until`: seconds
         since 1970, and as texts with the host's zone in `since_text` and `until_text`. `capacity`: the cluster's TRES
         times seconds. `tracked`: the TRES that are accounted. `groups`: user, account, partition, types of GPUs, and
-        `SUMS`. `points`: begin, CPU and GPU seconds of each hour or day. `waits`: `WAIT_FIELDS`. `idle`: as in
-        `idle_gpus`.
+        `SUMS`. `points`: begin, CPU and GPU seconds of each hour or day. `waits`: `WAIT_FIELDS`. `idle`:
+        `IDLE_FIELDS`.
 
     Raises:
         ResourceFailed: slurmdbd does not answer, or the window is empty.
@@ -209,7 +209,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     added = Added(since, until, int(request["idle_seconds"]))
     for record in records(ask_records(context, commands.job_records(since, until, FIELDS), deadline), clipped):
         added.add(record)
-    added.look_at_running(context)
+    added.idle += among_running(added.running, context)
     return {"accounting": True, **window, "capacity": capacity, "tracked": sorted(tracked), **added.as_json()}
 
 
@@ -374,10 +374,6 @@ class Added:
             seconds = max(min(end, high) - max(begin, low), 0) * share
             self.points[low][0] += seconds * one.cpus
             self.points[low][1] += seconds * one.gpus
-
-    def look_at_running(self, context: Context) -> None:
-        """Add the running jobs that hold GPUs idle, as their nodes tell."""
-        self.idle += among_running(self.running, context)
 
     def as_json(self) -> Dict[str, Any]:
         """What `read` returns of it."""

@@ -7,7 +7,9 @@ Formats as printed by sacctmgr of Slurm 22.05.8 and 24.11.5: `cpu=8,mem=10G`, `1
 from __future__ import annotations
 
 import re
-from typing import Callable, Dict, List, Mapping
+from typing import Callable, List, Mapping
+
+from slurmfab.on_hosts.agent.client.amounts import clock, seconds_of
 
 NUMBER, FLOAT, MINUTES, SECONDS, GRACE, TRES, NAMES, FLAGS, MODE, SHARE, TEXT, WORD, LEVEL = (
     "number", "float", "minutes", "seconds", "grace", "tres", "names", "flags", "mode", "share",
@@ -15,7 +17,6 @@ NUMBER, FLOAT, MINUTES, SECONDS, GRACE, TRES, NAMES, FLAGS, MODE, SHARE, TEXT, W
 )  # fmt: skip
 """Kinds of values."""
 
-_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)
 _TRES_NAME = re.compile(r"[a-z]+(/[a-z0-9_.:-]+)?")
 _POWERS = {"K": -1, "": 0, "M": 0, "G": 1, "T": 2, "P": 3}
@@ -51,15 +52,6 @@ def normal(kind: str, value: str) -> str:
     return _FORMS[kind](value)
 
 
-def tres_of(value: str) -> Dict[str, str]:
-    """The amounts in a normal TRES value, by TRES.
-
-    >>> tres_of("cpu=8,mem=10G")
-    {'cpu': '8', 'mem': '10G'}
-    """
-    return dict(part.split("=", 1) for part in value.split(",") if part)
-
-
 def _number(value: str) -> str:
     if not value.isdigit():
         raise ValueError('"%s" is not a number' % value)
@@ -72,49 +64,26 @@ def _float(value: str) -> str:
     return "%g" % float(value)
 
 
-def _seconds_of(value: str, unit: int) -> int:
-    """Convert a time as in sacctmgr(1) to seconds: `90`, `5:00`, `24:00:00`, `1-12`, `1-12:30`, `1-12:30:00`.
-
-    Everything above the agent has `slurmfab.on_hosts.programs.user_tools.amounts.seconds_of`, which the agent cannot
-    import. `unit`: seconds per unit if the time is a single number.
-    """
-    match = _TIME.fullmatch(value)
-    if not match:
+def _time(value: str) -> int:
+    """A time as in sacctmgr(1) in seconds; a single number is minutes."""
+    found = seconds_of(value)
+    if found is None:
         raise ValueError('"%s" is not a time such as 90 (minutes), 12:00:00 or 7-00:00:00' % value)
-    days, *parts = (int(part) if part else None for part in match.groups())
-    numbers = [part for part in parts if part is not None]
-    if days is not None:
-        hours, minutes, seconds = (*numbers, 0, 0)[:3]
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    if len(numbers) == 1:
-        return numbers[0] * unit
-    total = 0
-    for number in numbers:
-        total = total * 60 + number
-    return total
-
-
-def _clock(seconds: int) -> str:
-    """Seconds as sacctmgr prints them: `1-00:00:00`."""
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    clock = "%02d:%02d:%02d" % (hours, minutes, seconds)
-    return "%d-%s" % (days, clock) if days else clock
+    return found
 
 
 def _minutes(value: str) -> str:
     """Slurm stores whole minutes, rounded up."""
-    return _clock((_seconds_of(value, 60) + 59) // 60 * 60)
+    return clock((_time(value) + 59) // 60 * 60)
 
 
 def _seconds(value: str) -> str:
-    return _clock(_seconds_of(value, 60))
+    return clock(_time(value))
 
 
 def _grace(value: str) -> str:
     """Seconds as a number: sacctmgr accepts nothing else for GraceTime, although it prints a time."""
-    return str(_seconds_of(value, 1))
+    return str(int(value) if value.isdecimal() else _time(value))
 
 
 def _amount(name: str, value: str) -> str:

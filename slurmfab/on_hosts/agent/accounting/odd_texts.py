@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import FrozenSet, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
-from slurmfab.on_hosts.agent.accounting.sacctmgr import NAME_BYTES, Sacctmgr, one_line
+from slurmfab.on_hosts.agent.accounting.sacctmgr import NAME_BYTES, Sacctmgr
+from slurmfab.on_hosts.agent.core.differences import one_line
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 
 MOST_NAMED = 5
@@ -45,7 +46,7 @@ def described(
 def odd_texts(
     places: Mapping[str, Sequence[str]], texts: Mapping[str, Tuple[str, str, FrozenSet[str]]]
 ) -> Iterator[OddText]:
-    """Yield them; the arguments are those of `described`."""
+    """Each odd text of associations and accounts; the arguments are those of `described`."""
     actions = ("Add Associations", "Modify Associations")
     for number, (account, user, partition, _) in places.items():
         subject = "id_assoc=" + number

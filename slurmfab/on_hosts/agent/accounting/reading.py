@@ -7,7 +7,8 @@ from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Sequence, Tu
 
 from slurmfab.on_hosts.agent.accounting import odd_texts
 from slurmfab.on_hosts.agent.accounting.limit_values import normal
-from slurmfab.on_hosts.agent.accounting.sacctmgr import NAME_BYTES, Sacctmgr, is_cut_off, one_line
+from slurmfab.on_hosts.agent.accounting.sacctmgr import NAME_BYTES, Sacctmgr, is_cut_off
+from slurmfab.on_hosts.agent.core.differences import one_line
 from slurmfab.on_hosts.agent.core.record import Record
 from slurmfab.on_hosts.agent.core.resource import Context
 

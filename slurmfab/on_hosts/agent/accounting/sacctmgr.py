@@ -100,15 +100,6 @@ def is_cut_off(text: str, width: int) -> bool:
     return text.endswith(CUT_OFF) and len(text.encode(errors="replace")) >= width
 
 
-def one_line(text: str) -> str:
-    """A text with line breaks and the like written out.
-
-    >>> one_line("two\\nlines")
-    'two\\\\nlines'
-    """
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-
-
 def explain_failure(command: Sequence[str], output: str, errors: str, context: Context) -> str:
     """Why a command failed and what to try, in one line; with slurmdbd's own errors where it does not answer."""
     lines = [line.replace("sacctmgr: error: ", "").strip() for line in (errors + "\n" + output).splitlines()]

@@ -12,9 +12,11 @@ import time
 from typing import ClassVar, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.accounting import odd_texts
-from slurmfab.on_hosts.agent.accounting.limit_values import STATIC_TRES, TRES, tres_of
+from slurmfab.on_hosts.agent.accounting.limit_values import STATIC_TRES, TRES
 from slurmfab.on_hosts.agent.accounting.reading import ActualTree, Key, read_all, tres
-from slurmfab.on_hosts.agent.accounting.sacctmgr import NAME_BYTES, PROGRAM, Sacctmgr, one_line
+from slurmfab.on_hosts.agent.accounting.sacctmgr import NAME_BYTES, PROGRAM, Sacctmgr
+from slurmfab.on_hosts.agent.client.amounts import tres_of
+from slurmfab.on_hosts.agent.core.differences import one_line
 from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, Resource, ResourceFailed, State
 
@@ -511,14 +513,11 @@ class AssociationsGone(Resource):
 
     kind: ClassVar[str] = "associations-gone"
     named_by: ClassVar[str] = "user"
+    wanted_state: ClassVar[State] = {"accounts": None}
     deadline: ClassVar[float] = 1800.0
     user: str
     cluster: str
     conf: str  # of `Sacctmgr`
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No accounts."""
-        return {"accounts": None}
 
     def actual(self, context: Context) -> State:
         """The accounts that the user may use."""

@@ -37,7 +37,7 @@ def read_qos_usage(user: str, accounts: Collection[str], partitions: str, contex
 
 
 def rows_of(lines: Iterable[str], uid: str, accounts: Collection[str]) -> List[List[str]]:
-    """The rows in `scontrol show assoc_mgr`, by `read`'s arguments; users are `4001`, later `ann(4001)`."""
+    """The rows in `scontrol show assoc_mgr`, by `read_qos_usage`; users are `4001`, later `ann(4001)`."""
     rows: List[List[str]] = []
     qos, scope, who, is_meant = "", OF_ALL, "", True
     for line in map(str.strip, lines):

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import threading
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import IO, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.backup.pieces import PIECE_BYTES, Sink, compressed
 from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
@@ -29,7 +29,7 @@ def save_database(request: Mapping[str, Any], context: Context, sink: Sink) -> D
     program = find_client("mariadb-dump", "mysqldump")
     with contextlib.ExitStack() as stack:
         options, descriptors = login(stack, context, request.get("settings", ""))
-        process = start_program([program, *options, *DUMP_OPTIONS, "--", request["name"]], descriptors)
+        process = start_client([program, *options, *DUMP_OPTIONS, "--", request["name"]], descriptors)
         stack.callback(process.wait)
         stack.callback(process.kill)
         errors: List[bytes] = []
@@ -46,15 +46,18 @@ def save_database(request: Mapping[str, Any], context: Context, sink: Sink) -> D
     return {}
 
 
-def start_program(argv: Sequence[str], descriptors: Tuple[int, ...]) -> Any:
-    """Start a program with pipes for its output; it inherits the given file descriptors."""
+def start_client(argv: Sequence[str], descriptors: Tuple[int, ...], output: Optional[IO[bytes]] = None) -> Any:
+    """Start a client of the database, which inherits these file descriptors, with pipes for its output.
+
+    `output`: a file for all that it prints, if it is to read SQL from a pipe.
+    """
     import subprocess  # not every part needs it
 
     return subprocess.Popen(
         argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdin=subprocess.PIPE if output else subprocess.DEVNULL,
+        stdout=output or subprocess.PIPE,
+        stderr=output or subprocess.PIPE,
         env=CLIENT_ENVIRONMENT,
         pass_fds=descriptors,
         start_new_session=True,

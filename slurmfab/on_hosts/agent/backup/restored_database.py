@@ -12,17 +12,14 @@ import gzip
 import os
 import tempfile
 import zlib
-from typing import IO, TYPE_CHECKING, BinaryIO, ClassVar, List, Sequence, Tuple, cast
+from typing import BinaryIO, ClassVar, List, Tuple, cast
 
 from slurmfab.on_hosts.agent.backup.archive import unpacked_most
-from slurmfab.on_hosts.agent.backup.database import CLIENT_ENVIRONMENT, END_MARK, find_client, option_file
+from slurmfab.on_hosts.agent.backup.database import END_MARK, find_client, option_file, start_client
 from slurmfab.on_hosts.agent.backup.staged_parts import is_done, mark_done, require
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.database import mariadb
 from slurmfab.on_hosts.agent.services.service import is_active
-
-if TYPE_CHECKING:
-    import subprocess
 
 COPY_BYTES = 1 << 20
 TABLES_QUERY = "select table_name from information_schema.tables where table_schema = %s;"
@@ -46,18 +43,12 @@ class RestoredDatabase(Resource):
     """This host's database with exactly the tables of a backup."""
 
     kind: ClassVar[str] = "restored-database"
+    named_by: ClassVar[str] = "database"
+    wanted_state: ClassVar[State] = {"tables": "from the backup"}
     deadline: ClassVar[float] = 86400.0
     database: str
     staged: str  # path of the backup's part on this host
     sha256: str  # of that part
-
-    def name(self) -> str:
-        """The database."""
-        return self.database
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The backup's tables."""
-        return {"tables": "from the backup"}
 
     def actual(self, context: Context) -> State:
         """Whether the tables were restored; slurmdbd may have changed them since."""
@@ -96,7 +87,7 @@ class RestoredDatabase(Resource):
             errors = stack.enter_context(tempfile.TemporaryFile())
             text = stack.enter_context(gzip.open(context.path(self.staged), "rb"))
             options, descriptors = loader(stack, context, into)
-            process = start_client([program, *options, "--batch", *SQL_ALONE, "--", into], errors, descriptors)
+            process = start_client([program, *options, "--batch", *SQL_ALONE, "--", into], descriptors, errors)
             try:
                 most = unpacked_most(os.stat(context.path(self.staged)).st_size)
                 last = copy(cast(BinaryIO, text), cast(BinaryIO, process.stdin), most)
@@ -118,21 +109,6 @@ class RestoredDatabase(Resource):
     def tables(self, context: Context, database: str) -> List[str]:
         """The tables of a database; none if it does not exist."""
         return [row[0] for row in mariadb.sql(context, TABLES_QUERY % mariadb.quoted(database))]
-
-
-def start_client(argv: Sequence[str], output: IO[bytes], descriptors: Tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start a database client that reads SQL from a pipe, writes to `output` and inherits these descriptors."""
-    import subprocess  # not every request needs it
-
-    return subprocess.Popen(
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=output,
-        stderr=output,
-        env=CLIENT_ENVIRONMENT,
-        pass_fds=descriptors,
-        start_new_session=True,
-    )
 
 
 def copy(source: BinaryIO, target: BinaryIO, most: int) -> bytes:

@@ -34,19 +34,13 @@ class RestoredState(Resource):
     """slurmctld's state directory with exactly the state of a backup; the replaced state is kept inside it."""
 
     kind: ClassVar[str] = "restored-state"
+    named_by: ClassVar[str] = "directory"
+    wanted_state: ClassVar[State] = {"state": "from the backup"}
     deadline: ClassVar[float] = 3600.0
     directory: str  # StateSaveLocation; it exists and belongs to the slurm user
     staged: str  # path of the backup's part on this host
     sha256: str  # of that part
     stamp: str  # when the restoration began, for the name of the directory with the replaced state
-
-    def name(self) -> str:
-        """The directory."""
-        return self.directory
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The backup's state."""
-        return {"state": "from the backup"}
 
     def actual(self, context: Context) -> State:
         """Whether the state was restored; the daemons may have changed it since."""
@@ -78,7 +72,9 @@ class RestoredState(Resource):
             os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
             with open(os.open(target, NEW_FILE, 0o600 | (member[0].mode & 0o100)), "wb") as made:
                 unpack(member, made)
-        close_to_others(new)
+        # Group and others get no access.
+        for folder, _, _ in os.walk(new):
+            os.chmod(folder, 0o700)
         os.sync()  # one sync for all: there can be many thousand job scripts
 
 
@@ -86,19 +82,13 @@ class RestoredFiles(Resource):
     """Files of a backup that are missing in a directory; existing files are left unchanged."""
 
     kind: ClassVar[str] = "restored-files"
+    named_by: ClassVar[str] = "directory"
+    wanted_state: ClassVar[State] = {"missing": None}
     deadline: ClassVar[float] = 3600.0
     directory: str  # absolute
     staged: str  # path of the backup's part on this host
     sha256: str  # of that part
     but: Tuple[str, ...] = ()  # names that are not restored, because other resources write them
-
-    def name(self) -> str:
-        """The directory."""
-        return self.directory
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No file is missing."""
-        return {"missing": None}
 
     def actual(self, context: Context) -> State:
         """The names of missing files."""
@@ -206,12 +196,6 @@ def has_state(directory: str) -> bool:
         return False
     with as_owner(directory):
         return any(not name.startswith(".") for name in names(directory))
-
-
-def close_to_others(directory: str) -> None:
-    """Remove all access for group and others from a directory and the directories below it."""
-    for folder, _, _ in os.walk(directory):
-        os.chmod(folder, 0o700)
 
 
 def exchange(directory: str, before: str) -> None:

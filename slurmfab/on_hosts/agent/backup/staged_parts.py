@@ -10,14 +10,13 @@ from the beginning.
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 import re
 import shutil
 from typing import Any, Mapping
 
 from slurmfab.on_hosts.agent.core import replace
-from slurmfab.on_hosts.agent.core.reading import names, read_text
+from slurmfab.on_hosts.agent.core.reading import names, read_text, sha256_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 RESTORING = "/var/lib/slurmfab/restoring"
@@ -57,12 +56,8 @@ def staged(backup: str, name: str) -> str:
 def begin(context: Context, backup: str) -> None:
     """Create a backup's directory, and remove those of other backups."""
     base = context.path(RESTORING)
-    parent = os.path.dirname(base)
-    os.makedirs(os.path.dirname(parent), exist_ok=True)
-    for path, mode in ((parent, 0o755), (base, 0o700), (os.path.join(base, backup), 0o700)):
-        if not os.path.isdir(path):
-            os.mkdir(path, mode)
-    replace.make_directory(base, os.geteuid(), os.getegid(), 0o700)
+    for path in (base, os.path.join(base, backup)):
+        replace.make_directory(path, os.geteuid(), os.getegid(), 0o700)
     for name in names(base):
         if name != backup:
             shutil.rmtree(os.path.join(base, name))
@@ -79,14 +74,11 @@ def write(context: Context, place: str, at: int, data: bytes) -> None:
 
 def require(context: Context, place: str, sha256: str) -> None:
     """Check that a part has the digest that it was sent with; ResourceFailed if it differs or is missing."""
-    digest = hashlib.sha256()
     try:
-        with open(context.path(place), "rb") as file:
-            for piece in iter(lambda: file.read(1 << 20), b""):
-                digest.update(piece)
+        digest = sha256_of(context.path(place))
     except OSError as error:
         raise ResourceFailed("%s cannot be read: %s" % (place, error.strerror)) from error
-    if digest.hexdigest() != sha256:
+    if digest != sha256:
         raise ResourceFailed("%s differs from what was sent; run the same command again" % place)
 
 

@@ -45,3 +45,12 @@ def text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         value = ",".join(str(item) for item in value)
     return str(value).encode("utf-8", "backslashreplace").decode().translate(UNPRINTABLE)
+
+
+def one_line(text: str) -> str:
+    """A text with line breaks and the like written out.
+
+    >>> one_line("two\\nlines")
+    'two\\\\nlines'
+    """
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

@@ -7,7 +7,6 @@ from typing import Any, Dict, Mapping
 
 from slurmfab.on_hosts.agent.core import json_objects, replace
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.core.safe_paths import open_parent
 
 
 def read(context: Context, path: str) -> Dict[str, Any]:
@@ -20,6 +19,4 @@ def write(context: Context, path: str, record: Mapping[str, Any]) -> None:
     if not record:
         replace.unlink(context.path(path))
         return
-    folder, name = open_parent(context.path(path), make=True)
-    with folder:
-        replace.put_in(folder, name, json.dumps(record, sort_keys=True).encode(), (0, 0, 0o600))
+    replace.put(context.path(path), json.dumps(record, sort_keys=True).encode(), 0, 0, 0o600, make=True)

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import Callable, List
 
-from slurmfab.on_hosts.agent.core.reading import read_small
+from slurmfab.on_hosts.agent.core.reading import read_bytes
 
 INCLUDE = re.compile(rb"[ \t]*include[ \t]+([^\s#]+)", re.IGNORECASE)
 CLUSTER = re.compile(rb"^[ \t]*ClusterName[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
@@ -30,7 +30,10 @@ Read = Callable[[str], bytes]  # returns the content of a file, empty if it cann
 
 def read_included(path: str) -> bytes:
     """The content of a file, unless it is too large."""
-    return read_small(path, MOST_BYTES)
+    try:
+        return read_bytes(path)[: MOST_BYTES + 1] if os.stat(path).st_size <= MOST_BYTES else b""
+    except OSError:
+        return b""
 
 
 def too_large(path: str, content: bytes) -> str:

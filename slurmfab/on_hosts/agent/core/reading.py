@@ -7,20 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Iterator, List
+from typing import Dict, Iterator, List
 
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 MOST_BYTES = 64 << 20  # the most bytes of a file that are read
 
 PIECE_BYTES = 65536
-
-
-def read_small(path: str, most: int) -> bytes:
-    """The content of a regular file; empty if it cannot be read, or has more than `most` bytes."""
-    try:
-        return read_bytes(path)[: most + 1] if os.stat(path).st_size <= most else b""
-    except OSError:
-        return b""
 
 
 def read_bytes(path: str) -> bytes:
@@ -46,6 +38,23 @@ def read_bytes(path: str) -> bytes:
 def read_text(path: str) -> str:
     """The text of a file without surrounding white space; empty when it cannot be read."""
     return read_bytes(path).decode(errors="replace").strip()
+
+
+def os_release(root: str) -> Dict[str, str]:
+    """The fields of os-release(5) below a root, which has no slash at its end."""
+    lines = (read_text(root + "/etc/os-release") or read_text(root + "/usr/lib/os-release")).splitlines()
+    return {name: value.strip("\"'") for name, _, value in (line.partition("=") for line in lines)}
+
+
+def sha256_of(path: str) -> str:
+    """The SHA-256 digest of a file, of any size, in hexadecimal; OSError if it cannot be read."""
+    import hashlib  # slow to import, and seldom needed
+
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for piece in iter(lambda: file.read(1 << 20), b""):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def names(path: str) -> List[str]:

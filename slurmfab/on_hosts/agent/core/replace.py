@@ -1,4 +1,4 @@
-"""Replacing a file in one step: a reader, or a crash, sees either the old content or the new one, never a mixture.
+"""Replacing a file or link in one step: a reader, or a crash, sees the old content or the new one, never a mixture.
 
 All of it is done relative to the open directory of the file (`slurmfab.on_hosts.agent.core.safe_paths`), so that nobody
 who can change a directory on the way can lead root elsewhere. The agent uses it for files of hosts, and the deployer
@@ -62,11 +62,16 @@ def read(path: str) -> Optional[bytes]:
     return None if found is None else found[1]
 
 
-def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
-    """Write a file in one step, and remove leftovers of earlier ones; ResourceFailed without directory, OSError."""
+def put(path: str, content: bytes, uid: int, gid: int, mode: int, *, make: bool = False) -> None:
+    """Write a file in one step, and remove leftovers of earlier ones; ResourceFailed without directory, OSError.
+
+    `make`: whether to make a missing directory, and those above it, root's and with mode 0755.
+    """
     try:
-        folder, name = open_parent(path)
+        folder, name = open_parent(path, make)
     except (FileNotFoundError, NotADirectoryError):
+        if make:
+            raise
         raise ResourceFailed("the directory %s is missing" % os.path.dirname(path)) from None
     with folder:
         put_in(folder, name, content, (uid, gid, mode))
@@ -93,11 +98,44 @@ def exchange_in(folder: Folder, name: str, content: bytes, access: Access) -> No
     """Write a temporary file in an open directory and rename it, with the errors of `exchange`."""
     temporary = temporary_name(name, os.urandom(DIGITS // 2).hex())
     write_in(folder, temporary, content, access)
+    take_place(folder, temporary, name)
+
+
+def take_place(folder: Folder, temporary: str, name: str) -> None:
+    """Rename what is complete by now, or remove it; OSError if the name is a directory's."""
     try:
         folder.rename(temporary, name)
     except OSError:
         folder.unlink(temporary)
         raise
+
+
+def put_link(path: str, target: str) -> None:
+    """Make a link in one step, with its directory if need be, in place of a file or another link."""
+    folder, name = open_parent(path, make=True)
+    with folder:
+        put_link_in(folder, name, target)
+
+
+def put_link_in(folder: Folder, name: str, target: str) -> None:
+    """The same in an open directory, which only root can change."""
+    clear(folder, name)
+    temporary = temporary_name(name, os.urandom(DIGITS // 2).hex())
+    os.symlink(target, temporary, dir_fd=folder.descriptor)
+    take_place(folder, temporary, name)
+
+
+def link_target(path: str) -> str:
+    """Where a link of root alone leads, which stays when the link is replaced; empty for anything else."""
+    try:
+        folder, name = open_parent(path)
+    except FileNotFoundError:
+        return ""
+    with folder:
+        status = folder.find(name)
+        if folder.others or status is None or not stat.S_ISLNK(status.st_mode):
+            return ""
+        return os.readlink(name, dir_fd=folder.descriptor)
 
 
 def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:

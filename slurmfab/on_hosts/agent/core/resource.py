@@ -173,12 +173,17 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class Resource(Record):
     """The base class of all resource types.
 
-    A resource type is a record whose fields describe the wanted state. It MUST define `kind`, `named_by` or
-    `name()`, `wanted()`, `actual()` and `converge()`; it MAY define the other methods, and a `deadline` of its own.
+    A resource type is a record whose fields describe the wanted state. It MUST define `kind`; one of `named_by`,
+    `only_name` and `name()`; `wanted_state` or `wanted()`; `actual()` and `converge()`. It MAY define the other
+    methods, and a `deadline` of its own.
     """
 
     kind: ClassVar[str] = ""
-    named_by: ClassVar[str]  # the field that distinguishes a resource from others of its kind on a host
+    named_by: ClassVar[str] = ""  # the field that distinguishes a resource from others of its kind on a host
+    only_name: ClassVar[str] = ""  # the name where a host has one resource of this kind at most
+    wanted_state: ClassVar[State] = {}  # the wanted state where it is always the same
+    file_in: ClassVar[str] = ""  # the field with the path of the file that converging changes, if it is one alone
+    own_units: ClassVar[tuple[str, ...]] = ()  # the systemd units that converging changes, where they never vary
     deadline: ClassVar[float] = 300.0
     """Seconds after which a run goes on without a host that is still at work on it; a field `seconds` adds to it."""
     settling_seconds: ClassVar[float] = 0.0
@@ -190,12 +195,13 @@ class Resource(Record):
         return f"{self.kind}:{self.name()}"
 
     def name(self) -> str:
-        """The part of the id that distinguishes this resource from others of its kind on a host."""
-        return str(getattr(self, self.named_by))
+        """The part of the id that distinguishes this resource from others of its kind; several values with commas."""
+        value = getattr(self, self.named_by) if self.named_by else self.only_name
+        return ",".join(value) if isinstance(value, tuple) else str(value)
 
-    def wanted(self, context: Context) -> State:
+    def wanted(self, context: Context) -> State:  # noqa: ARG002 - part of the contract
         """The wanted state; only the names in it are compared with the actual state."""
-        raise NotImplementedError
+        return self.wanted_state
 
     def actual(self, context: Context) -> State:
         """The present state of the host; this reads and never changes anything."""
@@ -209,13 +215,13 @@ class Resource(Record):
         """The names in the state whose values no report may show."""
         return frozenset()
 
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002 - part of the contract
-        """The files that converging changes: services watch them, and the undo store copies them before."""
-        return ()
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
+        """The files whose ctime converging changes: services watch them, and the undo store copies them before."""
+        return (getattr(self, self.file_in),) if self.file_in and differing - {"leftovers"} else ()
 
     def units(self) -> tuple[str, ...]:
         """The systemd units that converging changes, whose state the undo store keeps."""
-        return ()
+        return self.own_units
 
     def holds_secret(self, path: str) -> bool:  # noqa: ARG002 - part of the contract
         """Whether a file of `touches` holds a secret, so that no report may show its copy in the undo store."""

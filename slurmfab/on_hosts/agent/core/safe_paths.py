@@ -326,6 +326,20 @@ def open_itself(path: str, make: bool = False) -> Optional[Folder]:
             raise ResourceFailed("%s is not a directory%s if a directory may take its place" % (path, what)) from None
 
 
+def remove_empty(path: str) -> bool:
+    """Remove a directory, if it is empty; whether it is gone now. Raises OSError as `open_folder`, or rmdir(2)."""
+    try:
+        with open_folder(path) as folder:
+            if folder.names():
+                return False
+        parent, name = open_parent(path)
+        with parent:
+            os.rmdir(name, dir_fd=parent.descriptor)
+    except FileNotFoundError:
+        pass
+    return True
+
+
 def make_itself(path: str) -> Folder:
     """Open, or make, a directory that no link of its name reaches; raises as `open_itself` and `open_folder`."""
     folder = open_itself(path, make=True)

@@ -52,15 +52,12 @@ class SlurmdbdConf(Resource):
     """slurmdbd.conf, readable for the slurm user only; a generated password in it is kept."""
 
     kind: ClassVar[str] = "slurmdbd-conf"
+    only_name: ClassVar[str] = PATH
     UNSHOWN = ("password",)
     content: str  # the text without the line with the password, which is added at the end
     password: str = ""  # the password; empty to generate one on the host and keep it
     owner: str = "slurm"  # the user of slurmdbd; `group` likewise its group
     group: str = "slurm"
-
-    def name(self) -> str:
-        """The path."""
-        return PATH
 
     def secrets(self) -> frozenset[str]:
         """The password, if it is given."""

@@ -22,16 +22,13 @@ class Storage(Resource):
     """A database, and a local user with all privileges on it and slurmdbd.conf's password."""
 
     kind: ClassVar[str] = "storage"
+    wanted_state: ClassVar[State] = {"database": "present", "user": "present", "grants": "all", "password": "accepted"}
     database: str  # its name (StorageLoc)
     user: str  # the database user (StorageUser)
 
     def name(self) -> str:
         """Database and user."""
         return "%s of %s" % (self.database, self.user)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Database and user exist, and slurmdbd's login works."""
-        return {"database": "present", "user": "present", "grants": "all", "password": "accepted"}
 
     def actual(self, context: Context) -> State:
         """The same on the server; in a dry run empty or unknown without MariaDB, otherwise ResourceFailed."""
@@ -105,6 +102,7 @@ class StorageLogin(Resource):
     """An external database server that accepts a user and password; there is nothing to converge."""
 
     kind: ClassVar[str] = "storage-login"
+    wanted_state: ClassVar[State] = {"login": "accepted"}
     UNSHOWN = ("password",)
     host: str
     port: int
@@ -116,10 +114,6 @@ class StorageLogin(Resource):
     def name(self) -> str:
         """User and server."""
         return "%s@%s:%d" % (self.user, self.host, self.port)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The login is accepted."""
-        return {"login": "accepted"}
 
     def actual(self, context: Context) -> State:
         """Whether the login is accepted, else ResourceFailed; empty in a dry run before slurmdbd is there."""

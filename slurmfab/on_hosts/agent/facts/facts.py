@@ -25,7 +25,7 @@ from slurmfab.on_hosts.agent.core.host_paths import (
     SLURM_DIRECTORY,
 )
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
-from slurmfab.on_hosts.agent.core.reading import entries, names, read_bytes, read_text
+from slurmfab.on_hosts.agent.core.reading import entries, names, os_release, read_bytes, read_text
 from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, slurm_use, slurm_versions
 from slurmfab.on_hosts.agent.packages import dpkg_status
 from slurmfab.on_hosts.agent.services import systemctl
@@ -337,12 +337,6 @@ def boot() -> str:
     shifts = dict(line.split()[:2] for line in read_text("/proc/1/timens_offsets").splitlines())
     ticks = int(start[0]) - int(shifts.get("boottime", 0)) * os.sysconf("SC_CLK_TCK") if start else 0
     return "%s %d" % (read_text("/proc/sys/kernel/random/boot_id"), ticks)
-
-
-def os_release(root: str) -> Dict[str, str]:
-    """The fields of os-release(5)."""
-    lines = (read_text(root + "/etc/os-release") or read_text(root + "/usr/lib/os-release")).splitlines()
-    return {name: value.strip("\"'") for name, _, value in (line.partition("=") for line in lines)}
 
 
 def read_accounts(root: str, users: Iterable[str]) -> Dict[str, Dict[str, Any]]:

@@ -1,13 +1,14 @@
-"""A file with a given content."""
+"""A file with a given content, and a file that has to be absent."""
 
 from __future__ import annotations
 
 import binascii
 import os
+import stat
 from typing import Any, ClassVar
 
 from slurmfab.on_hosts.agent.core import replace
-from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import open_parent
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
 
@@ -20,6 +21,7 @@ class File(Resource):
 
     kind: ClassVar[str] = "file"
     named_by: ClassVar[str] = "path"
+    file_in: ClassVar[str] = "path"
     UNSHOWN = ("content",)
     path: str  # absolute path
     content: Any  # the whole content, as text or in base64
@@ -32,10 +34,6 @@ class File(Resource):
     def secrets(self) -> frozenset[str]:
         """The content, if it is a secret."""
         return frozenset({"content"} if self.secret else ())
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
-        """The file itself, because its ctime changes with its content, owner, group and mode."""
-        return (self.path,) if differing - {"leftovers"} else ()
 
     def data(self) -> bytes:
         """The wanted content as bytes."""
@@ -79,3 +77,40 @@ class File(Resource):
             replace.change_access(path, uid, gid, self.mode)
         if "leftovers" in differing:
             replace.remove_leftovers(*os.path.split(path))
+
+
+class Absent(Resource):
+    """No file, symbolic link or device at this path; a directory there is a failure."""
+
+    kind: ClassVar[str] = "absent"
+    named_by: ClassVar[str] = "path"
+    wanted_state: ClassVar[State] = {"file": None}
+    file_in: ClassVar[str] = "path"
+    path: str  # absolute path
+    secret: bool = False  # whether no report may show the content that the file had
+
+    def holds_secret(self, path: str) -> bool:  # noqa: ARG002
+        """Whether the file was declared a secret."""
+        return self.secret
+
+    def actual(self, context: Context) -> State:
+        """Whether the file, or a copy of a secret beside it, exists; ResourceFailed if it is a directory."""
+        path = context.path(self.path)
+        try:
+            folder, name = open_parent(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return {"file": None}
+        with folder:
+            status = folder.find(name)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                raise ResourceFailed("%s is a directory; only files are removed" % path)
+            left = replace.leftovers_in(folder, name) if self.secret else []
+            return {"file": "present" if status is not None or left else None}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Remove the file; for a secret also the copies that interrupted runs left beside it."""
+        folder, name = open_parent(context.path(self.path))
+        with folder:
+            if self.secret:
+                replace.clear(folder, name)
+            folder.unlink(name)

@@ -11,9 +11,7 @@ from typing import ClassVar, Optional
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES, OWNED
-from slurmfab.on_hosts.agent.core.links import put_link
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_parent
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 from slurmfab.on_hosts.agent.services import login_guard
 
@@ -43,19 +41,12 @@ class FirewallRules(OwnedFiles):
     """
 
     kind: ClassVar[str] = "firewall-rules"
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
-        """The files that differ, and their record."""
-        return super().touches(differing - {LOADED, ENABLED})
-
-    def units(self) -> tuple[str, ...]:
-        """The unit of the rules."""
-        return (UNIT,)
+    own_units: ClassVar[tuple[str, ...]] = (UNIT,)
+    besides: ClassVar[State] = {LOADED: None, ENABLED: None}
 
     def wanted(self, context: Context) -> State:
         """The files, in effect."""
-        is_there = bool(self.files)
-        return {**super().wanted(context), LOADED: AS_ON_DISK if is_there else None, ENABLED: is_there or None}
+        return {**super().wanted(context), **({LOADED: AS_ON_DISK, ENABLED: True} if self.files else {})}
 
     def actual(self, context: Context) -> State:
         """The same as found."""
@@ -69,7 +60,7 @@ class FirewallRules(OwnedFiles):
             context.must(["nft", "--check", "--file", "-"], rules.text.encode())
         login_guard.arm(context, RULE_FILES, {FIREWALL_RULES: NO_RULES})
         try:
-            super().converge(context, differing - {LOADED, ENABLED})
+            super().converge(context, differing)
             put_in_effect(context)
         except BaseException:
             login_guard.take_back(context)
@@ -93,9 +84,7 @@ def in_effect(context: Context) -> Optional[str]:
 def put_in_effect(context: Context) -> None:
     """Let kernel and systemd have the files' rules, or none; ResourceFailed if nft or systemd refuses."""
     if os.path.exists(context.path(FIREWALL_RULES)):
-        folder, name = open_parent(context.path(LINK), make=True)
-        with folder:
-            put_link(folder, name, "../" + UNIT)
+        replace.put_link(context.path(LINK), "../" + UNIT)
         context.must(["nft", "--file", context.path(FIREWALL_RULES)])
         context.must(["systemctl", "daemon-reload"])
         context.must(["systemctl", "start", UNIT])

@@ -16,16 +16,10 @@ class FreeSpace(Resource):
     """Room on the file systems of these directories; what fills them is an administrator's, so it is only reported."""
 
     kind: ClassVar[str] = "free-space"
+    only_name: ClassVar[str] = "disks"
+    wanted_state: ClassVar[State] = ENOUGH
     # Absolute paths of directories; one that does not exist stands for the place where it would be made.
     paths: Tuple[str, ...]
-
-    def name(self) -> str:
-        """The same for every host."""
-        return "disks"
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """There is room."""
-        return ENOUGH
 
     def actual(self, context: Context) -> State:
         """The same. Raises ResourceFailed if a file system is full; with the directories on it and a repair."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
-from slurmfab.on_hosts.agent.files.marked_block import join_lines, split_lines
+from slurmfab.on_hosts.agent.files.block import join_lines, split_lines
 
 LOOPBACK = ("127.", "::1")  # beginnings of addresses that lead to the host itself
 OURS = "# by slurmfab, was "  # the comment behind an address that was changed, before the address that was there
@@ -22,17 +22,11 @@ class HostNames(Resource):
 
     kind: ClassVar[str] = "host-names"
     named_by: ClassVar[str] = "path"
+    wanted_state: ClassVar[State] = {"lines": None}
+    file_in: ClassVar[str] = "path"
     path: str  # absolute path of the file
     # Pairs of a name and its IP address; names with these and a domain belong to the same host.
     addresses: Tuple[Tuple[str, str], ...]
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
-        """The file."""
-        return (self.path,)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No such line."""
-        return {"lines": None}
 
     def actual(self, context: Context) -> State:
         """The lines that give other addresses to the names, as they are."""

@@ -41,18 +41,15 @@ class InEffect(Resource):
     """Files whose settings are in effect, such as kernel settings; those of a removed file stay until the next boot."""
 
     kind: ClassVar[str] = "in-effect"
+    only_name: ClassVar[str] = "files"
     paths: Tuple[str, ...]  # the files; each has a program that reads it
-
-    def name(self) -> str:
-        """The same on each host."""
-        return "files"
 
     def wanted(self, context: Context) -> State:
         """Each file in effect, and none that is no longer wanted."""
         return {**dict.fromkeys(read_record(context)), **dict.fromkeys(self.paths, YES)}
 
     def actual(self, context: Context) -> State:
-        """Which are in effect."""
+        """Which files are in effect, and former ones, which are until the next boot."""
         record = read_record(context)
         state = dict.fromkeys(record, UNTIL_BOOT)
         for path in self.paths:

@@ -19,14 +19,8 @@ class NullDevice(Resource):
     """The device that everybody can write to, and no file that somebody has put in its place."""
 
     kind: ClassVar[str] = "null-device"
-
-    def name(self) -> str:
-        """The path."""
-        return NULL
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """A device, for everybody."""
-        return {"type": "device 1, 3", "mode": "%04o" % MODE}
+    only_name: ClassVar[str] = NULL
+    wanted_state: ClassVar[State] = {"type": "device 1, 3", "mode": "%04o" % MODE}
 
     def actual(self, context: Context) -> State:
         """What is there; nothing in a root without devices."""

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Dict, List, NamedTuple, Optional, Tuple
 from slurmfab.on_hosts.agent.core import host_records, replace
 from slurmfab.on_hosts.agent.core.host_paths import OWNED
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
-from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, group_name, uid_of, user_name
+from slurmfab.on_hosts.agent.core.safe_paths import remove_empty
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_text, gid_of, uid_of
 
 RECORD = "the record of slurmfab's files"  # the name in a state for the paths in the capability's record
 
@@ -44,6 +44,7 @@ class OwnedFiles(Resource):
 
     kind: ClassVar[str] = "owned-files"
     named_by: ClassVar[str] = "of"
+    besides: ClassVar[State] = {}  # what is wanted besides the files, such as that a daemon has loaded them
     UNSHOWN = ("files",)
     of: str  # the capability, such as `mounts`: lower-case letters and hyphens
     files: Tuple[Tuple[str, str, int, str, str, bool], ...]  # the values of an `OwnedFile` each; empty to take all back
@@ -67,7 +68,7 @@ class OwnedFiles(Resource):
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The files that differ, and the record."""
-        paths = dict.fromkeys(sorted(name.removesuffix(ACCESS) for name in differing - {RECORD}))
+        paths = dict.fromkeys(sorted(name.removesuffix(ACCESS) for name in differing - {RECORD} - self.besides.keys()))
         return (*paths, *((self.record_path,) if RECORD in differing else ()))
 
     def wanted(self, context: Context) -> State:
@@ -78,7 +79,7 @@ class OwnedFiles(Resource):
         }
         for path, one in self.by_path().items():
             state.update({path: one.text, path + ACCESS: one.access})
-        return {**state, RECORD: paths_text(self.by_path())}
+        return {**state, RECORD: paths_text(self.by_path()), **self.besides}
 
     def actual(self, context: Context) -> State:
         """The same as found."""
@@ -99,7 +100,9 @@ class OwnedFiles(Resource):
         write_record(context, self.record_path, record)
         for path, one in self.by_path().items():
             if {path, path + ACCESS} & differing:
-                put(context, one)
+                data = one.text.encode("utf-8", "surrogateescape")
+                account = uid_of(context, one.owner), gid_of(context, one.group)
+                replace.put(context.path(path), data, *account, one.mode, make=True)
         for path in [path for path in record.files if path not in self.by_path()]:
             give_back(context, path, record.files.pop(path))
         record.directories[:] = [one for one in record.directories if not is_removed(context, one)]
@@ -171,40 +174,21 @@ def actual_file(context: Context, one: OwnedFile) -> State:
     if there is None:
         return {one.path + ACCESS: one.access}
     status, content = there
-    owner, group = user_name(context, status.st_uid, one.owner), group_name(context, status.st_gid, one.group)
-    access = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
+    access = access_text(context, status, one.owner, one.group)
     return {one.path: content.decode("utf-8", "surrogateescape"), one.path + ACCESS: access}
-
-
-def put(context: Context, one: OwnedFile) -> None:
-    """Write a file in one step, with its directory if need be; ResourceFailed if owner or group do not exist."""
-    access = uid_of(context, one.owner), gid_of(context, one.group), one.mode
-    folder, name = open_parent(context.path(one.path), make=True)
-    with folder:
-        replace.put_in(folder, name, one.text.encode("utf-8", "surrogateescape"), access)
 
 
 def give_back(context: Context, path: str, before: Optional[Before]) -> None:
     """Remove a file of slurmfab's, or put back the one that was there before it."""
     if before is None:
         replace.unlink(context.path(path))
-        return
-    folder, name = open_parent(context.path(path), make=True)
-    with folder:
-        replace.put_in(folder, name, before.content, (before.uid, before.gid, before.mode))
+    else:
+        replace.put(context.path(path), *before, make=True)
 
 
 def is_removed(context: Context, directory: str) -> bool:
     """Remove a directory that slurmfab made, if it is empty; whether it is gone now."""
     try:
-        with open_folder(context.path(directory)) as folder:
-            if folder.names():
-                return False
-        parent, name = open_parent(context.path(directory))
-        with parent:
-            os.rmdir(name, dir_fd=parent.descriptor)
-    except FileNotFoundError:
-        pass
+        return remove_empty(context.path(directory))
     except OSError:
         return False
-    return True

@@ -27,6 +27,7 @@ class PackagedRotation(Resource):
     """
 
     kind: ClassVar[str] = "packaged-rotation"
+    wanted_state: ClassVar[State] = BY_SIGNAL
     daemon: str  # the daemon, whose package has the same name
     program: str  # path of its program, without which the package is not installed yet
 
@@ -37,10 +38,6 @@ class PackagedRotation(Resource):
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
         """The file."""
         return (self.name(),)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Without the script."""
-        return BY_SIGNAL
 
     def actual(self, context: Context) -> State:
         """The same; or that there is no package yet, or that it asks by the script."""

@@ -16,11 +16,8 @@ class RootLog(Resource):
 
     kind: ClassVar[str] = "root-log"
     named_by: ClassVar[str] = "path"
+    wanted_state: ClassVar[State] = SAFE
     path: str  # absolute path of the log
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """A file that has no other name, or none."""
-        return SAFE
 
     def actual(self, context: Context) -> State:
         """The same, or what is there instead; ResourceFailed if a directory on the way is another user's link."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from typing import ClassVar, Dict, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 from slurmfab.on_hosts.agent.core.safe_paths import make_itself, open_itself, open_parent
-from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_text, gid_of, uid_of
 
 ACCESS = "root:root 0755"
 DIRECTORY = "the directory"
@@ -55,8 +54,8 @@ class Scripts(Resource):
                     state[name] = OTHER
                     continue
                 state[name] = found[1].decode("utf-8", "surrogateescape")
-                state[name + " access"] = access(context, found[0])
-            return {**state, DIRECTORY: access(context, folder.status)}
+                state[name + " access"] = access_text(context, found[0], "root", "root")
+            return {**state, DIRECTORY: access_text(context, folder.status, "root", "root")}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write the scripts, and remove all other files; ResourceFailed if the path is no directory."""
@@ -80,8 +79,3 @@ class Scripts(Resource):
                     replace.put_in(folder, name, text.encode("utf-8", "surrogateescape"), (uid, gid, 0o755))
                 elif name + " access" in differing:
                     replace.change_access_in(folder, name, (uid, gid, 0o755))
-
-
-def access(context: Context, status: os.stat_result) -> str:
-    """Owner, group and permission bits of a file, such as `root:root 0755`."""
-    return "%(owner)s:%(group)s %(mode)s" % access_of(context, status, "root", "root")

@@ -10,8 +10,8 @@ from typing import ClassVar, Dict, Tuple
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import REGISTRY
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
-from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of
+from slurmfab.on_hosts.agent.core.safe_paths import open_folder, remove_empty
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_text, gid_of
 
 AUTHORITY_DAYS, DAYS = 30 * 365, 2 * 365
 RENEWED = 60  # days before its end at which a certificate is made anew
@@ -105,8 +105,7 @@ class ServerCertificate(Resource):
         for path, (group, _) in self.access().items():
             status = replace.regular(context.path(path))
             if status is not None:
-                found = access_of(context, status, "root", group)
-                state[path] = "%s:%s %s" % (found["owner"], found["group"], found["mode"])
+                state[path] = access_text(context, status, "root", group)
         if not self.certified:
             return state
         return {**state, **certified(context, self)} if len(state) == len(self.access()) else {VALID: MISSING}
@@ -124,8 +123,7 @@ class ServerCertificate(Resource):
 
     def make(self, context: Context, gid: int) -> None:
         """Make the server's certificate, and before it the authority if there is none that lasts as long."""
-        with open_folder(context.path(self.directory), make=True):
-            pass
+        open_folder(context.path(self.directory), make=True).close()
         if not lasts(context, self.authority, DAYS) or bounds(context, self.authority) != " ".join(self.certified):
             title = "authority of %s on %s" % (self.what, self.certified[-1])
             made = signed(context, configuration(title, OF_AUTHORITY % allowed(self.certified)), AUTHORITY_DAYS)
@@ -230,13 +228,6 @@ def remove(context: Context, directory: str, paths: Dict[str, Tuple[str, int]]) 
     for path in paths:
         replace.unlink(context.path(path))
     try:
-        with open_folder(context.path(directory)) as folder:
-            is_empty = not folder.names()
-        if is_empty:
-            parent, name = open_parent(context.path(directory))
-            with parent:
-                os.rmdir(name, dir_fd=parent.descriptor)
-    except FileNotFoundError:
-        pass
+        remove_empty(context.path(directory))
     except OSError as error:
         raise ResourceFailed("%s cannot be removed: %s" % (directory, error)) from error

@@ -22,14 +22,7 @@ class SshdFiles(OwnedFiles):
     """The files, of which sshd has loaded those in `DROP_INS`; logins that are open stay open."""
 
     kind: ClassVar[str] = "sshd-files"
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
-        """The files that differ, and their record."""
-        return super().touches(differing - {LOADED})
-
-    def wanted(self, context: Context) -> State:
-        """The files, loaded."""
-        return {**super().wanted(context), LOADED: AS_ON_DISK}
+    besides: ClassVar[State] = {LOADED: AS_ON_DISK}
 
     def actual(self, context: Context) -> State:
         """The same as found."""
@@ -43,7 +36,7 @@ class SshdFiles(OwnedFiles):
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write or remove the files, and have sshd load them; they are taken back if it does not accept them."""
-        super().converge(context, differing - {LOADED})
+        super().converge(context, differing)
         judged = context.run(["sshd", "-t"])
         if judged.returncode != 0:
             OwnedFiles(self.of, ()).converge(context, frozenset())

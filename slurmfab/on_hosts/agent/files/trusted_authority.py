@@ -8,7 +8,6 @@ from typing import ClassVar, Tuple
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_folder
 
 FILE = "/usr/local/share/ca-certificates/slurmfab-registry.crt"
 STORE, LINK = "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/certs/slurmfab-registry.pem"
@@ -21,11 +20,8 @@ class TrustedAuthority(Resource):
     """A certificate in the system's own store, by the system's own command; such as Apptainer and curl look there."""
 
     kind: ClassVar[str] = "trusted-authority"
+    only_name: ClassVar[str] = "registry"
     text: str  # the certificate in PEM; empty if it is not to be there
-
-    def name(self) -> str:
-        """The same on each host."""
-        return "registry"
 
     def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
         """The certificate and the store."""
@@ -47,9 +43,7 @@ class TrustedAuthority(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Write or remove the certificate, and renew the system's store; ResourceFailed if that fails."""
         if self.text:
-            with open_folder(context.path(FILE.rpartition("/")[0]), make=True):
-                pass
-            replace.put(context.path(FILE), self.text.encode(), 0, 0, 0o644)
+            replace.put(context.path(FILE), self.text.encode(), 0, 0, 0o644, make=True)
         else:
             replace.unlink(context.path(FILE))
         # Without the option, a link to a certificate that is gone stays.

@@ -13,14 +13,7 @@ class UserSlices(OwnedFiles):
     """The drop-ins, which systemd has loaded: they hold for users who are logged in, too."""
 
     kind: ClassVar[str] = "user-slices"
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
-        """The drop-ins that differ, and their record."""
-        return super().touches(differing - {LOADED})
-
-    def wanted(self, context: Context) -> State:
-        """The drop-ins, loaded."""
-        return {**super().wanted(context), LOADED: AS_ON_DISK}
+    besides: ClassVar[State] = {LOADED: AS_ON_DISK}
 
     def actual(self, context: Context) -> State:
         """The same as found; where nobody is logged in, systemd reads them at the next login."""
@@ -29,5 +22,5 @@ class UserSlices(OwnedFiles):
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write or remove the drop-ins, and have systemd load them; ResourceFailed as for files, or of systemd."""
-        super().converge(context, differing - {LOADED})
+        super().converge(context, differing)
         context.must(["systemctl", "daemon-reload"])

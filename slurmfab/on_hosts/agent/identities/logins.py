@@ -32,12 +32,9 @@ class SshLogin(Resource):
 
     kind: ClassVar[str] = "ssh-login"
     named_by: ClassVar[str] = "user"
+    wanted_state: ClassVar[State] = {"login": "allowed"}
     user: str
     origin: str  # an IP address from which the user logs in
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The user can log in."""
-        return {"login": "allowed"}
 
     def actual(self, context: Context) -> State:
         """The same, a future user being allowed; ResourceFailed, with a repair, if the user cannot log in."""
@@ -86,7 +83,11 @@ def lists(shown: str) -> Dict[str, List[str]]:
 
 
 def barred(user: str, groups: Sequence[str], found: Dict[str, List[str]]) -> Optional[Tuple[str, str]]:
-    """Which of sshd's lists keeps a user out, from whatever host, and the repair; `None` if none does."""
+    """Which of sshd's lists keeps a user out, and the repair; `None` if none does.
+
+    An entry `USER@HOST` lets the user in, whatever the host, because the user may come from any of many. `found`: see
+    `lists`.
+    """
     problem, users, own = "sshd keeps %s out: %s %s", {user}, set(groups)
     for keyword, who in (("DenyUsers", users), ("DenyGroups", own)):
         hits = [pattern for pattern in found.get(keyword.lower(), []) if matches(pattern, who) and "@" not in pattern]

@@ -80,6 +80,11 @@ def group_name(context: Context, gid: int, wanted: str = "") -> str:
     return next((fields[0] for fields in entries(context.path("/etc/group")) if fields[2] == str(gid)), str(gid))
 
 
+def access_text(context: Context, status: os.stat_result, owner: str = "", group: str = "") -> str:
+    """Owner, group and mode, such as `root:root 0755`; the arguments are those of `access_of`."""
+    return "%(owner)s:%(group)s %(mode)s" % access_of(context, status, owner, group)
+
+
 def access_of(context: Context, status: os.stat_result, owner: str = "", group: str = "") -> Dict[str, str]:
     """Owner, group and mode of a file, as a part of a state.
 

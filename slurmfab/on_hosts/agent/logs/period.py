@@ -8,6 +8,7 @@ import re
 import time
 from typing import Any, BinaryIO, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+from slurmfab.on_hosts.agent.core import differences
 from slurmfab.on_hosts.agent.core.failure_reasons import reason
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_file
@@ -238,6 +239,4 @@ def printable_line(text: str) -> str:
 def one_line(text: str) -> str:
     """A text with single spaces, and with escapes in the place of what is not printable."""
     words = " ".join(text.split())
-    if words.isprintable():
-        return words
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in words)
+    return words if words.isprintable() else differences.one_line(words)

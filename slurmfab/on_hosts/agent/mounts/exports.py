@@ -60,21 +60,15 @@ class ExportsLoaded(Resource):
     """The NFS server has loaded slurmfab's present file, and serves nothing of a former one."""
 
     kind: ClassVar[str] = "exports-loaded"
+    only_name: ClassVar[str] = "nfs"
+    wanted_state: ClassVar[State] = {STATE: AS_ON_DISK}
     UNSHOWN = ("away",)
     # Address and name of each host that may still have former exports mounted: with one, nothing is loaded.
     away: Tuple[Tuple[str, str], ...] = ()
 
-    def name(self) -> str:
-        """The same on each host."""
-        return "nfs"
-
     def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
         """The note of what was loaded."""
         return ()
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """As the file on disk."""
-        return {STATE: AS_ON_DISK}
 
     def actual(self, context: Context) -> State:
         """Whether the file is the one that was loaded, and the server's table has all of it."""

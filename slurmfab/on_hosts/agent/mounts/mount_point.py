@@ -54,11 +54,6 @@ class MountPoint(Resource):
         return (self.unit, self.again) if self.again else (self.unit,)
 
     @property
-    def is_automount(self) -> bool:
-        """Whether it is mounted at the first use."""
-        return self.unit.endswith(mount_units.AUTOMOUNT)
-
-    @property
     def shown(self) -> str:
         """What is to be mounted, for states."""
         return "%s (%s)" % (self.source, self.type)
@@ -76,7 +71,7 @@ class MountPoint(Resource):
         there = mount_units.mounted_at(table, self.path)
         if there is not None and not is_right(there, table, self.source, self.type):
             return {"enabled": enabled, "mounted": "%s (%s)" % (there.source, there.type)}
-        if shown.get("ActiveState") == "active" if self.is_automount else there is not None:
+        if shown.get("ActiveState") == "active" if self.unit.endswith(mount_units.AUTOMOUNT) else there is not None:
             return {"enabled": enabled, "mounted": self.shown}
         self.refuse_without_helper(context)
         self.refuse_to_hide_login()

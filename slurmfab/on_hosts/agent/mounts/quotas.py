@@ -57,7 +57,7 @@ def parse_quotas(text: str) -> Dict[int, Limits]:
 def limits_text(soft: int, hard: int) -> str:
     """Limits in KiB for states and messages.
 
-    >>> told(52428800, 0)
+    >>> limits_text(52428800, 0)
     'soft 52428800 KiB, hard none'
     """
     return "soft %s, hard %s" % tuple("%d KiB" % value if value else "none" for value in (soft, hard))

@@ -28,7 +28,7 @@ def forgotten(context: Context, jobs: List[str]) -> Dict[int, str]:
 
 
 def stuck_text(daemons: Dict[int, str]) -> str:
-    """Why they are in the way, and the way out."""
+    """Why left steps of jobs are in the way, and what ends them. `daemons`: step by PID of its slurmstepd."""
     steps = ", ".join("%s (slurmstepd with PID %d, %s old)" % (daemons[pid], pid, age(pid)) for pid in sorted(daemons))
     return (
         "steps of jobs that Slurm has forgotten are left here: %s. They will not end by themselves: end them with "
@@ -45,15 +45,12 @@ class ReleasedMounts(Resource):
     """No former mount of slurmfab's is mounted or comes back, and none in use is unmounted; before its units go."""
 
     kind: ClassVar[str] = "released-mounts"
+    only_name: ClassVar[str] = "former"
     UNSHOWN = ("files",)
     deadline: ClassVar[float] = 900.0
     files: Tuple[Tuple[str, str], ...]  # path and text of each unit's file of the cluster file
     # For a rollback, the paths of the units' files that it changes; the others stay. Empty for all.
     among: Tuple[str, ...] = ()
-
-    def name(self) -> str:
-        """The same on each host."""
-        return "former"
 
     def former(self, context: Context) -> Dict[str, str]:
         """The former mounts, the innermost first: paths of their unit's files by mount point."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Dict
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import OTHERS_WRITE, Folder, open_folder
-from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of, user_name
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_text, gid_of, uid_of, user_name
 from slurmfab.on_hosts.agent.identities.ways import closed_ways, open_ways
 
 MODES = {"/etc/munge": 0o700, "/var/lib/munge": 0o711, "/var/log/munge": 0o700, "/run/munge": 0o755}
@@ -26,10 +26,7 @@ class MungeDirectories(Resource):
     """The directories of munged and the files that it makes there: munge's, and nobody else can write to them."""
 
     kind: ClassVar[str] = "munge-directories"
-
-    def name(self) -> str:
-        """The same for all hosts."""
-        return UNIT
+    only_name: ClassVar[str] = UNIT
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Each directory safe, and each file that is there."""
@@ -77,7 +74,7 @@ class MungeDirectories(Resource):
         is_open = not is_public or status.st_mode & 0o001
         if is_open and user_name(context, status.st_uid, "munge") == "munge" and not status.st_mode & OTHERS_WRITE:
             return SAFE
-        return "%(owner)s:%(group)s %(mode)s" % access_of(context, status)
+        return access_text(context, status)
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make directories, set access, renew a lost socket; ResourceFailed without munge, or for other things."""

@@ -19,12 +19,9 @@ class MungeKey(Resource):
 
     kind: ClassVar[str] = "munge-key"
     named_by: ClassVar[str] = "path"
+    file_in: ClassVar[str] = "path"
     path: str = MUNGE_KEY  # absolute path; its directory has to exist
     owner: str = "munge"  # user and group
-
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
-        """The key file."""
-        return (self.path,) if differing - {"leftovers"} else ()
 
     def holds_secret(self, path: str) -> bool:  # noqa: ARG002
         """The key file holds nothing but a secret."""

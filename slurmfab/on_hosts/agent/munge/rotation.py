@@ -120,6 +120,8 @@ class MungeKeySwitch(Resource):
 
     kind: ClassVar[str] = "munge-key-switch"
     named_by: ClassVar[str] = "path"
+    own_units: ClassVar[Tuple[str, ...]] = (UNIT,)
+    file_in: ClassVar[str] = "path"
     UNSHOWN = ("digest",)
     digest: str  # of the new key, from the function `digest`; no report shows it
     path: str = MUNGE_KEY
@@ -127,14 +129,6 @@ class MungeKeySwitch(Resource):
     def secrets(self) -> frozenset[str]:
         """The key."""
         return frozenset({"key"})
-
-    def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
-        """The key."""
-        return (self.path,)
-
-    def units(self) -> Tuple[str, ...]:
-        """The daemon."""
-        return (UNIT,)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The new key, and a munged that has loaded it."""

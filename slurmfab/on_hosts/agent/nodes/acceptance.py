@@ -47,16 +47,13 @@ class NodeAcceptance(Resource):
     """Nodes in service, after a test job where slurmfab kept them out; a person's drain stays, and is right."""
 
     kind: ClassVar[str] = "node-trial"
+    named_by: ClassVar[str] = "nodes"
     deadline: ClassVar[float] = 600.0
     nodes: Tuple[str, ...]  # NodeNames
     stamp: str  # who and when, for the reasons of nodes that fail
     seconds: int = 90  # how long to wait until their slurmd has registered
     partitions: Tuple[str, ...] = ()  # the partition of each node's job, in their order; by default slurmfab's own
     works: Tuple[Tuple[str, ...], ...] = ()  # likewise srun's further options and the command; by default `hostname`
-
-    def name(self) -> str:
-        """The nodes."""
-        return ",".join(self.nodes)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Every node in service, and no reservation of a killed run."""

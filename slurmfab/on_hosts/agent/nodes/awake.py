@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar, Tuple
+from typing import ClassVar
 
-from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes.states import (
-    UNKNOWN_NODE,
+    NodesResource,
     NodeState,
     format_states,
     node_states,
     poll_intervals,
-    short_name,
     update,
 )
 
@@ -22,25 +21,16 @@ SLEEPS = frozenset({"POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"
 """Flags of a node that is off, or on its way there or back."""
 
 
-class NodesAwake(Resource):
+class NodesAwake(NodesResource):
     """Nodes that are switched on, and whose slurmd has registered since."""
 
     kind: ClassVar[str] = "nodes-awake"
-    nodes: Tuple[str, ...]  # NodeNames
+    goal: ClassVar[str] = AWAKE
     seconds: float = 900.0  # how long to wait for them
 
-    def name(self) -> str:
-        """The nodes."""
-        return short_name(self.nodes)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Every node awake."""
-        return dict.fromkeys(self.nodes, AWAKE)
-
-    def actual(self, context: Context) -> State:
-        """Every node's state."""
-        found = node_states(context, self.nodes)
-        return {node: format_state(found[node]) if node in found else UNKNOWN_NODE for node in self.nodes}
+    def compared_state(self, state: NodeState) -> str:
+        """A node's state, or `awake`; a node may be awake and out of service."""
+        return AWAKE if state.answers and not state.flags & SLEEPS else state.with_reason
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Have Slurm switch them on, and wait; ResourceFailed, with states, if some are late, or Slurm refuses."""
@@ -50,15 +40,10 @@ class NodesAwake(Resource):
             raise ResourceFailed("Slurm does not switch them on: %s" % refused)
         for rest in poll_intervals():
             found = node_states(context, self.nodes)
-            late = {node: one for node, one in found.items() if format_state(one) != AWAKE}
+            late = {node: one for node, one in found.items() if self.compared_state(one) != AWAKE}
             if not late:
                 return
             if time.monotonic() > deadline or all("DOWN" in one.flags for one in late.values()):
                 text = "not awake after %.0f s: %s" % (self.seconds - deadline + time.monotonic(), format_states(late))
                 raise ResourceFailed(text)
             time.sleep(rest)
-
-
-def format_state(node: NodeState) -> str:
-    """A node's state, or `awake`; a node may be awake and out of service."""
-    return AWAKE if node.answers and not node.flags & SLEEPS else node.with_reason

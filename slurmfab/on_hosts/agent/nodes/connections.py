@@ -1,15 +1,18 @@
-"""Connections from here to daemons of others, which firewalls may block; a refusal shows a way, too."""
+"""Connections from here to daemons of others, as of slurmctld to slurmd, which firewalls may block."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, Dict, List, Tuple
+from typing import ClassVar, Dict, List, Sequence, Tuple
 
+from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, OtherHostsFailed, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.nodes.states import records
 
 CONNECT_SECONDS = 4.0  # time for a connection: the kernel repeats a lost packet after one and after three seconds
 
@@ -107,3 +110,35 @@ def attempt(address: str, port: int) -> Tuple[int, str]:
     except OSError as error:
         return error.errno or errno.EIO, os.strerror(error.errno) if error.errno else str(error)
     return 0, ""
+
+
+MOST_PROBED = 256  # the most nodes to which connections are made; the others count as reachable
+DEFAULT_PORT = 6818  # Slurm's default of SlurmdPort (slurm.conf(5))
+
+
+def refusing(context: Context, nodes: Sequence[str]) -> Dict[str, str]:
+    """Why connections to the slurmd of nodes fail from here, by NodeName; ResourceFailed without slurmctld."""
+    asked = nodes[:MOST_PROBED]
+    shown = records(context.must(commands.show_nodes(*([",".join(asked)] if asked else []))))
+    port = default_port(context.must(commands.SHOW_CONFIG))
+    places = {one["NodeName"]: (one.get("NodeAddr", one["NodeName"]), int(one.get("Port", port))) for one in shown}
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        found = pool.map(lambda node: refusal(*places[node]), places)
+        return {node: why for node, why in zip(places, found) if why}  # noqa: B905 - as Python 3.9 has it
+
+
+def default_port(config: str) -> int:
+    """SlurmdPort in the output of `scontrol show config`."""
+    match = re.search(r"^SlurmdPort\s*= (\d+)", config, re.MULTILINE)
+    return int(match[1]) if match else DEFAULT_PORT
+
+
+def refusal(address: str, port: int) -> str:
+    """Why a TCP connection to this place fails; empty if it is accepted."""
+    place = "%s port %d" % (address, port)
+    code, words = attempt(address, port)
+    if code == errno.ETIMEDOUT:
+        return "The controller gets no answer from %s, slurmd's: does a firewall drop its packets?" % place
+    if code == errno.ECONNREFUSED:
+        return "Nothing listens at %s, slurmd's: is slurmd running there?" % place
+    return "The controller cannot connect to %s, slurmd's: %s" % (place, words) if code else ""

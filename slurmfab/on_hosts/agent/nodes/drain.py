@@ -10,21 +10,20 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.nodes.states import (
     UNKNOWN_NODE,
+    NodesResource,
     NodeState,
     node_states,
     our_reason,
     parse_reason,
-    short_name,
     update,
 )
 from slurmfab.on_hosts.agent.services.service import is_active
 
 
-class NodeDrain(Resource):
+class NodeDrain(NodesResource):
     """Drained nodes, jobs going on; one drained or DOWN by somebody else counts, and keeps its reason."""
 
     kind: ClassVar[str] = "node-drain"
-    nodes: Tuple[str, ...]  # NodeNames
     text: str
     # Who and when, as in `ann@laptop 2026-11-21T09:00`; a node that is drained for the same reason keeps its older
     # stamp.
@@ -33,18 +32,9 @@ class NodeDrain(Resource):
     # state and reason of whatever origin: otherwise nothing would show later that it must stay so.
     for_change: bool = False
 
-    def name(self) -> str:
-        """The nodes."""
-        return short_name(self.nodes)
-
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Every node drained for this reason."""
         return dict.fromkeys(self.nodes, self.drained(self.text))
-
-    def actual(self, context: Context) -> State:
-        """Every node's state, in the form that `wanted` has."""
-        found = node_states(context, self.nodes)
-        return {node: self.compared_state(found[node]) if node in found else UNKNOWN_NODE for node in self.nodes}
 
     def compared_state(self, state: NodeState) -> str:
         """A node's state for the comparison with `wanted`."""
@@ -85,11 +75,8 @@ class PartitionDrain(Resource):
     """Partitions in DRAIN, refusing new jobs (scontrol(1)); those not UP, or unknown, count as right."""
 
     kind: ClassVar[str] = "partition-drain"
+    named_by: ClassVar[str] = "partitions"
     partitions: Tuple[str, ...]
-
-    def name(self) -> str:
-        """The partitions."""
-        return ",".join(self.partitions)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """No partition is open."""
@@ -119,16 +106,13 @@ class NewNodeDrain(Resource):
     """Nodes drained before slurmd first registers; those in service, or drained by somebody, are right."""
 
     kind: ClassVar[str] = "node-gate"
+    named_by: ClassVar[str] = "nodes"
     nodes: Tuple[str, ...]  # NodeNames
     text: str
     stamp: str  # who and when
     # Whether nodes in service are drained too, and the reason of drained nodes is replaced: used when a NodeName gets
     # another machine. Nodes that slurmctld does not know count as right then.
     takes_over: bool = False
-
-    def name(self) -> str:
-        """The nodes."""
-        return ",".join(self.nodes)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Every node closed."""

@@ -42,14 +42,11 @@ class JobsEnded(Resource):
     """Jobs that are cancelled and have ended."""
 
     kind: ClassVar[str] = "jobs-ended"
+    named_by: ClassVar[str] = "ids"
     deadline: ClassVar[float] = 600.0
     ids: Tuple[str, ...]  # as squeue prints them
     nodes: Tuple[str, ...]  # the nodes that are to be free of jobs
     stamp: str  # who and when, for the reason of nodes that have to be set DOWN because they do not answer
-
-    def name(self) -> str:
-        """The job ids."""
-        return ",".join(self.ids)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """None of the jobs is left."""

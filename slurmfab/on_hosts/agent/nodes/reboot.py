@@ -18,13 +18,10 @@ class NodeReboot(Resource):
 
     kind: ClassVar[str] = "node-reboot"
     named_by: ClassVar[str] = "node"
+    wanted_state: ClassVar[State] = {"reboot": REQUESTED}
     node: str  # the NodeName
     text: str
     stamp: str  # who and when, as in `ann@laptop 2026-11-21T09:00`
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Requested."""
-        return {"reboot": REQUESTED}
 
     def actual(self, context: Context) -> State:
         """Whether the reboot is requested; ResourceFailed if slurmctld gives no answer or knows no such node."""

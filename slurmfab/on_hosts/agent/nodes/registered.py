@@ -7,14 +7,14 @@ from typing import ClassVar, Dict, List, Mapping, Set, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.program_name import FAB
-from slurmfab.on_hosts.agent.core.resource import Context, OtherHostsFailed, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.core.resource import Context, OtherHostsFailed, ResourceFailed, State
 from slurmfab.on_hosts.agent.nodes.states import (
     SLURMS_OWN,
     UNKNOWN_NODE,
+    NodesResource,
     NodeState,
     format_states,
     poll_intervals,
-    short_name,
     short_states,
 )
 from slurmfab.on_hosts.agent.services.service import is_active
@@ -72,22 +72,14 @@ def is_right(node: NodeState) -> bool:
     return node.answers and not node.flags & NOT_READY
 
 
-class SlurmNodes(Resource):
+class SlurmNodes(NodesResource):
     """Nodes that run jobs; a node that a person has drained stays drained and counts as right."""
 
     kind: ClassVar[str] = "slurm-nodes"
-    nodes: Tuple[str, ...]  # NodeNames
+    goal: ClassVar[str] = READY
     seconds: int = 60  # how long to wait until their slurmd has registered
     # Whether nodes have a health check, which resumes those that it has drained; without one they are resumed here.
     has_health: bool = True
-
-    def name(self) -> str:
-        """The nodes."""
-        return short_name(self.nodes)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Every node ready."""
-        return dict.fromkeys(self.nodes, READY)
 
     def actual(self, context: Context) -> State:
         """Every node's state, with a remark on those left drained; empty while slurmctld is silent or missing."""
@@ -171,9 +163,9 @@ class Wait:
             return self.waited < self.wanted.seconds
         mute = [node for node, one in late.items() if not one.answers]
         if mute and self.waited >= SETTLED_SECONDS and not self.is_probed:
-            from slurmfab.on_hosts.agent.nodes import slurmd_port  # most runs wait for nobody
+            from slurmfab.on_hosts.agent.nodes import connections  # most runs wait for nobody
 
-            self.is_probed, self.refusing = True, slurmd_port.refusing(self.context, mute)
+            self.is_probed, self.refusing = True, connections.refusing(self.context, mute)
         return any(self.waited < self.patience(node, one) for node, one in late.items())
 
     def patience(self, node: str, state: NodeState) -> float:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
+from typing import ClassVar, Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
-from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 
 UPDATE_SECONDS = 60.0  # time limit of one `scontrol update`
 POLL_SECONDS = (0.1, 0.2, 0.5)  # seconds between polls of nodes, the last one repeated; most nodes are ready at once
@@ -158,6 +158,30 @@ class NodeState(NamedTuple):
 
 BASES = ("DOWN", "ERROR", "FUTURE", "UNKNOWN", "IDLE", "MIXED", "ALLOCATED")
 """The base states, of which a node has one; all others are flags."""
+
+
+class NodesResource(Resource):
+    """Nodes in one state; the base class of resources that the controller has for nodes."""
+
+    goal: ClassVar[str] = ""  # the wanted state of each node
+    nodes: Tuple[str, ...]  # NodeNames
+
+    def name(self) -> str:
+        """The nodes."""
+        return short_name(self.nodes)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Every node in that state."""
+        return dict.fromkeys(self.nodes, self.goal)
+
+    def actual(self, context: Context) -> State:
+        """Every node's state, in the form that `wanted` has."""
+        found = node_states(context, self.nodes)
+        return {node: self.compared_state(found[node]) if node in found else UNKNOWN_NODE for node in self.nodes}
+
+    def compared_state(self, state: NodeState) -> str:
+        """A node's state for the comparison with `wanted`."""
+        raise NotImplementedError
 
 
 def node_states(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, FrozenSet, Iterable
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import ADDED_PACKAGES
-from slurmfab.on_hosts.agent.core.safe_paths import open_parent
 
 if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.core.resource import Context
@@ -35,6 +34,4 @@ def write(context: Context, names: FrozenSet[str]) -> None:
     if not names:
         replace.unlink(path)
         return
-    folder, name = open_parent(path, make=True)
-    with folder:
-        replace.put_in(folder, name, "".join("%s\n" % one for one in sorted(names)).encode(), (0, 0, 0o644))
+    replace.put(path, "".join("%s\n" % one for one in sorted(names)).encode(), 0, 0, 0o644, make=True)

@@ -92,6 +92,18 @@ def complete(context: Context, source: Tuple[str, ...]) -> tuple[int, str]:
     return code, printed + output
 
 
+def configure(context: Context) -> str:
+    """Have dpkg configure what is unpacked; what it printed."""
+    done = context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
+    return (done.stdout + b"\n" + done.stderr).decode(errors="replace")
+
+
+def finish(context: Context) -> str:
+    """Complete what an interrupted run left, by dpkg or else by apt-get; what the last one printed."""
+    printed = configure(context) if dpkg_status.is_interrupted(context.root) else ""
+    return complete(context, ())[1] if dpkg_status.is_interrupted(context.root) else printed
+
+
 def reinstall_torn(context: Context) -> list[str]:
     """The arguments of apt-get that unpack again what dpkg was unpacking when it was killed; empty for nothing."""
     torn = dpkg_status.torn_packages(dpkg_status.read(context.root))

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from slurmfab.on_hosts.agent.core.reading import names, read_text
+from slurmfab.on_hosts.agent.core.reading import names, os_release, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 LIST = "/etc/apt/sources.list"
@@ -50,9 +50,7 @@ def deb822(source: Source) -> str:
 
 def own_codename(context: Context) -> str:
     """The codename of the host's own release, such as `trixie`; empty if it is not known."""
-    text = read_text(context.path("/etc/os-release")) or read_text(context.path("/usr/lib/os-release"))
-    found = re.search(r"^VERSION_CODENAME=[\"']?([a-z0-9-]+)", text, re.M)
-    return found.group(1) if found else ""
+    return os_release(context.root.rstrip("/")).get("VERSION_CODENAME", "")
 
 
 def of_own_release(context: Context) -> Source:
@@ -79,10 +77,15 @@ def entries(context: Context) -> Iterator[Source]:
     for path in (LIST, *(os.path.join(PARTS, one) for one in parts)):
         text = read_text(context.path(path))
         if path.endswith(".sources"):
-            for part in re.split(r"\n[ \t]*\n", text):
-                yield from of_stanza(part)
+            yield from of_stanzas(text)
         else:
             yield from of_lines(text)
+
+
+def of_stanzas(text: str) -> Iterator[Source]:
+    """Yield the sources of a file in deb822 style."""
+    for stanza in re.split(r"\n[ \t]*\n", text):
+        yield from of_stanza(stanza)
 
 
 def of_stanza(text: str) -> Iterator[Source]:

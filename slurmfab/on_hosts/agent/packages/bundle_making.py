@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import fcntl
-import hashlib
 import os
 import shutil
 import tempfile
@@ -20,7 +19,7 @@ from typing import Any, Iterator, List, Mapping, Tuple
 
 from slurmfab.on_hosts.agent.core.lifeline import Answers
 from slurmfab.on_hosts.agent.core.program_name import FAB
-from slurmfab.on_hosts.agent.core.reading import names
+from slurmfab.on_hosts.agent.core.reading import names, sha256_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_errors, bundle_place, slurm_release
 from slurmfab.on_hosts.agent.packages.apt import MINIMAL, apt_get
@@ -121,10 +120,7 @@ def fetch(context: Context, settings: Tuple[str, ...], wanted: List[str]) -> Non
 
 def paragraph(context: Context, folder: str, name: str) -> str:
     """The entry of a package in the index. `name`: the name of the file."""
-    path, digest = os.path.join(folder, name), hashlib.sha256()
-    with open(path, "rb") as file:
-        for piece in iter(lambda: file.read(1 << 20), b""):
-            digest.update(piece)
+    path = os.path.join(folder, name)
     lines: List[str] = []
     for line in context.must(["dpkg-deb", "--field", path]).splitlines():
         if line[:1].isspace():
@@ -132,7 +128,7 @@ def paragraph(context: Context, folder: str, name: str) -> str:
         else:
             lines.append(line)
     own = [line for line in lines if line.partition(":")[0] in FIELDS]
-    own += ["Filename: ./%s" % name, "Size: %d" % os.path.getsize(path), "SHA256: %s" % digest.hexdigest()]
+    own += ["Filename: ./%s" % name, "Size: %d" % os.path.getsize(path), "SHA256: %s" % sha256_of(path)]
     return "\n".join(own)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
 import os
 import re
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core.program_name import FAB
+from slurmfab.on_hosts.agent.core.reading import sha256_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_errors, bundle_place, dpkg_status
 from slurmfab.on_hosts.agent.packages.apt import FIX_BROKEN, MINIMAL, apt_get, reinstall_torn
@@ -66,7 +66,7 @@ def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[
     missing = [text for text in wanted if text not in is_there]
     needed = dict(files_for(context, bundle, missing))
     known = {os.path.basename(one["Filename"]): one for one in map(fields, index.split("\n\n")) if "Filename" in one}
-    lacking = [name for name in needed if sha256_of(os.path.join(place, name)) != known.get(name, {}).get("SHA256")]
+    lacking = [name for name in needed if not has(place, name, known.get(name, {}).get("SHA256"))]
     installed = sum(1024 * int(known.get(name, {}).get("Installed-Size", 0)) for name in needed)
     refuse_without_room(context, sum(needed[name] for name in lacking), installed)
     return lacking
@@ -80,9 +80,15 @@ def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: 
     place = bundle_place.make_alone(context, digest)
     os.makedirs(place, mode=0o700, exist_ok=True)
     os.chmod(place, 0o700)
-    lacking = [name for name in files if sha256_of(os.path.join(place, bundle_place.checked(name))) != files[name]]
+    lacking = [name for name in files if not has(place, bundle_place.checked(name), files[name])]
     refuse_without_room(context, sizes[0] if lacking else 0, sizes[1])
     return lacking
+
+
+def has(place: str, name: str, sha256: Optional[str]) -> bool:
+    """Whether a directory has a file of this name with this digest."""
+    path = os.path.join(place, name)
+    return os.path.exists(path) and sha256_of(path) == sha256
 
 
 def files_for(context: Context, bundle: str, missing: List[str]) -> List[Tuple[str, int]]:
@@ -114,18 +120,6 @@ def needed_in(output: str) -> List[Tuple[str, int]]:
 def fields(paragraph: str) -> Dict[str, str]:
     """The fields of a package in the index that are needed here, by the names of deb-control(5)."""
     return dict(_FIELD.findall(paragraph))
-
-
-def sha256_of(path: str) -> str:
-    """The SHA-256 digest of a file in hexadecimal; empty where there is no such file."""
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as file:
-            for piece in iter(lambda: file.read(1 << 20), b""):
-                digest.update(piece)
-    except FileNotFoundError:
-        return ""
-    return digest.hexdigest()
 
 
 def refuse_without_room(context: Context, brought: int, installed: int) -> None:

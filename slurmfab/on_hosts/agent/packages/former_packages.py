@@ -20,15 +20,12 @@ class RemovedPackages(Resource):
     """
 
     kind: ClassVar[str] = "packages-gone"
+    named_by: ClassVar[str] = "names"
     deadline: ClassVar[float] = 7200.0
     names: Tuple[str, ...]
     # Those that are never removed along with others: Debian's slurmctld cancels all jobs of its cluster on removal (its
     # prerm script).
     protected: Tuple[str, ...] = ()
-
-    def name(self) -> str:
-        """The package names, with commas."""
-        return ",".join(self.names)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """None of them installed."""
@@ -62,19 +59,16 @@ class FormerPackages(Resource):
     """Packages in the record of slurmfab's, removed unless something needs them; what they need stays."""
 
     kind: ClassVar[str] = "packages-former"
+    named_by: ClassVar[str] = "names"
     deadline: ClassVar[float] = 7200.0
     names: Tuple[str, ...]
-
-    def name(self) -> str:
-        """The package names, with commas."""
-        return ",".join(self.names)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """None of them in the record."""
         return dict.fromkeys(self.names)
 
     def actual(self, context: Context) -> State:
-        """Those in the record."""
+        """Those of the packages that are in the record."""
         return dict.fromkeys(added_packages.read(context).intersection(self.names), "installed by slurmfab")
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:

@@ -11,13 +11,11 @@ from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, unfinished
 from slurmfab.on_hosts.agent.packages.apt import (
-    CONFIGURE,
     DOWNGRADES,
-    ENVIRONMENT,
-    INSTALL_SECONDS,
     MINIMAL,
     apt_get,
     complete,
+    configure,
     install,
     lists_are_fresh,
     update,
@@ -43,7 +41,7 @@ def missing_files(root: str) -> Tuple[Tuple[str, str], ...]:
         package = OURS.fullmatch(name)
         if package:
             paths = [one for one in read_text("%s/%s" % (folder, name)).splitlines() if PLACES.match(one)]
-            gone = [one for one in paths if is_gone(root, one)]
+            gone = [one for one in paths if not os.path.lexists(root.rstrip("/") + one)]
             gone += [unlinked[one].link for one in paths if one in unlinked]
             found += [(package[1], one) for one in gone]
     return tuple(sorted(found))
@@ -72,11 +70,6 @@ def missing_links(root: str) -> Dict[str, Link]:
     return found
 
 
-def is_gone(root: str, path: str) -> bool:
-    """Whether there is nothing at a path."""
-    return not os.path.lexists(root.rstrip("/") + path)
-
-
 def missing_files_text(found: Tuple[Tuple[str, str], ...]) -> Optional[str]:
     """The missing files as a value of a state, such as `/usr/sbin/slurmstepd of slurmd`; `None` for none."""
     shown: List[str] = ["%s of %s" % (path, package) for package, path in found[:MOST]]
@@ -93,6 +86,8 @@ class InstalledPackages(Resource):
     The class of a package manager has a `kind`, tells what is there by `states`, `versions_of` and `left`, and installs
     in `converge` what differs. Before, it notes with `added_packages` which packages were not there.
     """
+
+    named_by: ClassVar[str] = "names"
 
     deadline: ClassVar[float] = 7200.0
     LEFT: ClassVar[Tuple[str, ...]] = ("unfinished",)
@@ -118,10 +113,6 @@ class InstalledPackages(Resource):
     def left(self, context: Context, *, is_whole: bool) -> Dict[str, Optional[str]]:
         """What an interrupted installation left, by `LEFT`, or `None`; `is_whole`: all packages are installed."""
         raise NotImplementedError
-
-    def name(self) -> str:
-        """The package names, with commas."""
-        return ",".join(self.names)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Every package installed, no package of the host half installed, and nothing left by an interrupted run."""
@@ -219,7 +210,7 @@ class Packages(InstalledPackages):
         added_packages.note(context, (name for name in wanted if name not in there))
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
-                context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
+                configure(context)
             source = bundle_place.options(context, self.bundle) if self.bundle else ()
             missing = bundle_place.as_files(context, self.files, missing)
             is_fresh = bool(source) or lists_are_fresh(context, time.time())
@@ -276,8 +267,7 @@ class Packages(InstalledPackages):
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         with daemon_policy.daemons_wait(context):
-            done = context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
-            printed = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
+            printed = configure(context)
             if dpkg_status.is_interrupted(context.root):
                 printed += complete(context, ())[1]
         left = unfinished.unfinished(context.root, dpkg_status.read(context.root))

@@ -40,7 +40,7 @@ class Release(NamedTuple):
 
     @property
     def pin(self) -> str:
-        """It, as in a pin; empty if it says nothing."""
+        """The release as it is named in a pin (apt_preferences(5)); empty if it says nothing."""
         letters = {"o": self.origin, "l": self.label, "n": self.codename, "a": self.suite}
         said = ["%s=%s" % (key, text) for key, text in letters.items() if text and "," not in text]
         return "release " + ",".join(said) if said else ""

@@ -19,7 +19,7 @@ PATIENCE = ("-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10", "-o",
 
 
 def unknown(context: Context, wanted: Sequence[str]) -> List[str]:
-    """Those of some packages, `NAME` or `NAME=VERSION`, that apt's sources do not have now.
+    """The packages, `NAME` or `NAME=VERSION`, that apt's sources do not have now.
 
     The host's own lists are asked first. What these lack may be new, so lists are fetched into a directory of their
     own: a comparison leaves those of the host as they are. Empty where the sources cannot be asked.
@@ -37,7 +37,7 @@ def unknown(context: Context, wanted: Sequence[str]) -> List[str]:
 
 
 def lacking(context: Context, wanted: Sequence[str], options: Sequence[str]) -> List[str]:
-    """Those of some packages that are in no list, by a simulation."""
+    """The packages that no list has, by simulated installations; `options` may name other lists."""
     left, found = list(wanted), []
     while left:
         code, printed = apt_get(context, [*options, *MINIMAL, *DOWNGRADES, "--simulate", "install", "--", *left])

@@ -72,8 +72,8 @@ def reboot_reasons(root: str, release: str = "", build: str = "") -> List[str]:
 def newer_kernel(top: str, release: str, build: str) -> Optional[str]:
     """That a newer kernel is installed than the one that runs; `None` if not, or if the kernel is not of this system.
 
-    A host that boots over the network has no image of its kernel in /boot, and what is there says nothing. `top`: as
-    `root` of `reasons`, without a slash at its end.
+    A host that boots over the network has no image of its kernel in /boot, and what is there says nothing. `top`: the
+    directory below which the host's files are, without a slash at its end.
     """
     images = [name[len(IMAGE) :] for name in names(top + "/boot") if name.startswith(IMAGE)]
     running = parsed(release)
@@ -324,12 +324,7 @@ class Updates(Resource):
         from slurmfab.on_hosts.agent.packages import apt_errors
 
         with daemon_policy.daemons_wait(context, BY_ITS_SCRIPTS):
-            printed = ""
-            if dpkg_status.is_interrupted(context.root):
-                done = context.run(apt.CONFIGURE, seconds=apt.INSTALL_SECONDS, env=apt.ENVIRONMENT)
-                printed = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
-            if dpkg_status.is_interrupted(context.root):
-                printed = apt.complete(context, ())[1]
+            printed = apt.finish(context)
             left = unfinished.unfinished(context.root, dpkg_status.read(context.root))
             if left:
                 raise ResourceFailed("dpkg cannot finish %s: %s" % (left, apt_errors.explain(printed)))

@@ -108,7 +108,10 @@ class DirectoryService(OwnedFiles):
             if self.files and {PAM, HOMES, NSS} & differing:
                 self.have_asked(context)
             if {SSSD_CONF, SSSD_CONF + ACCESS, CA} & differing:
-                put_in_effect(context)
+                # SSSD runs with the present settings, and stops where there are none.
+                context.must(["systemctl", "daemon-reload"])
+                verb = "restart" if replace.regular(context.path(SSSD_CONF)) else "stop"
+                context.must(["systemctl", verb, UNIT], seconds=120)
         except BaseException:
             login_guard.take_back(context)
             raise
@@ -138,12 +141,6 @@ class DirectoryService(OwnedFiles):
         wrong = [name for name in (PAM, HOMES, NSS) if there[name] != wanted[name]]
         if wrong:
             raise ResourceFailed(EDITED % ", ".join(wrong))
-
-
-def put_in_effect(context: Context) -> None:
-    """Let SSSD run with the present settings, or end where there are none. Raises ResourceFailed if it refuses them."""
-    context.must(["systemctl", "daemon-reload"])
-    context.must(["systemctl", "restart" if replace.regular(context.path(SSSD_CONF)) else "stop", UNIT], seconds=120)
 
 
 def asks_nss(switch: str) -> bool:

@@ -8,12 +8,12 @@ many files takes nothing from the others; it is told as not measured then.
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.identities.users_and_groups import user_name
 
 MOST_SECONDS = 480  # the longest time limit: an answer may take 600 s (`slurmfab.hosts.answer_bounds`)
 
@@ -50,7 +50,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         left = deadline - time.monotonic()
         share = max(left / (min(len(found), MOST_DIRECTORIES) - position), LEAST_SECONDS)
         size, newest, state = measured(context, one.path, min(share, left))
-        rows.append([one.place, one.name, owner(one.uid), size, newest, state])
+        rows.append([one.place, one.name, user_name(context, one.uid), size, newest, state])
     return {"rows": rows, "more": max(len(found) - MOST_DIRECTORIES, 0)}
 
 
@@ -71,14 +71,6 @@ def entries(context: Context, place: str) -> List[Entry]:
 def printable(name: str) -> str:
     """A name of one line."""
     return name if name.isprintable() else ascii(name)[1:-1]
-
-
-def owner(uid: int) -> str:
-    """The user's name, or the number of one without a name."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def measured(context: Context, path: str, seconds: float) -> Tuple[int, int, str]:

@@ -13,52 +13,17 @@ import stat
 from contextlib import suppress
 from typing import Callable, Dict, Optional, Tuple
 
+from slurmfab.on_hosts.agent.core.account import acting_as
+from slurmfab.on_hosts.agent.core.safe_paths import MAX_LINKS, OTHERS_WRITE, Opened
+
 MAX_KEY_FILE_BYTES = 1 << 20  # a larger file of keys is not read
 
 KEYS = "authorized_keys"
 LINK = "a symbolic link is in the way"
-OTHERS_WRITE = 0o022
-MAX_LINKS = 40
-"""The most symbolic links that are followed on the way to a home, as the kernel does (path_resolution(7))."""
-
 DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags that open a directory without reading it, so that the right to search it is enough, as for sshd."""
 
 Account = Tuple[int, int]  # UID and GID
-
-ROOT: Account = (0, 0)
-
-
-class As:
-    """A context in which this process has the rights of a user, if it is root's."""
-
-    def __init__(self, account: Account) -> None:
-        self.account = account
-        self.is_other = os.getuid() == 0 and account != ROOT
-
-    def __enter__(self) -> None:
-        if self.is_other:
-            os.setgroups([])
-            os.setegid(self.account[1])
-            os.seteuid(self.account[0])
-
-    def __exit__(self, *_: object) -> None:
-        if self.is_other:
-            os.seteuid(0)
-            os.setegid(0)
-
-
-class Opened:
-    """A file descriptor that is closed at the end of a context."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-
-    def __enter__(self) -> int:
-        return self.descriptor
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self.descriptor)
 
 
 def owner(account: Account, home: str) -> Optional[int]:
@@ -68,7 +33,7 @@ def owner(account: Account, home: str) -> Optional[int]:
     except FileNotFoundError:
         return None
     except PermissionError:  # a file server may deny root access (NFS: root_squash)
-        with As(account):
+        with acting_as(*account):
             return os.stat(home).st_uid if os.path.lexists(home) else None
 
 
@@ -77,7 +42,7 @@ def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
 
     Raises OSError if the home is another's, or there is a link, a device, a FIFO or a too large file.
     """
-    with As(account):
+    with acting_as(*account):
         try:
             opened = open_home(account, home)
         except FileNotFoundError:  # it is made before the keys are written
@@ -93,7 +58,7 @@ def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
 
 def write_keys(account: Account, home: str, data: bytes, temporary: str) -> None:
     """Replace ~/.ssh/authorized_keys as the user, making `.ssh`; OSError without rights or room."""
-    with As(account), Opened(open_home(account, home)) as top:
+    with acting_as(*account), Opened(open_home(account, home)) as top:
         with suppress(FileExistsError):
             os.mkdir(".ssh", 0o700, dir_fd=top)
         with Opened(open_folder(top)) as folder:

@@ -160,7 +160,7 @@ def receive(reading: int, deadline: Optional[float] = None) -> Any:
 
 
 def read_exactly(reading: int, size: int, deadline: Optional[float]) -> bytes:
-    """So many bytes from a pipe; empty at its end or at the deadline."""
+    """Exactly `size` bytes from a pipe; empty at its end or at the deadline."""
     data = b""
     while len(data) < size:
         if deadline is not None and not select.select([reading], [], [], max(0.0, deadline - time.monotonic()))[0]:

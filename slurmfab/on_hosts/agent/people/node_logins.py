@@ -14,9 +14,8 @@ from typing import ClassVar, List, Optional, Tuple
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import OWNED
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_parent
 from slurmfab.on_hosts.agent.files import pam_modules
-from slurmfab.on_hosts.agent.files.marked_block import DamagedBlock, MarkedBlock, join_lines, split_lines
+from slurmfab.on_hosts.agent.files.block import DamagedBlock, MarkedBlock, join_lines, split_lines
 from slurmfab.on_hosts.agent.services import login_guard
 
 SSHD = "/etc/pam.d/sshd"
@@ -73,12 +72,9 @@ class NodeLogins(Resource):
     """
 
     kind: ClassVar[str] = "node-logins"
+    only_name: ClassVar[str] = SSHD
     exempt: Tuple[str, ...]  # names of users who need no job; empty to take the lines back
     node: str = ""  # NodeName, where it is not the hostname
-
-    def name(self) -> str:
-        """The file."""
-        return SSHD
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The files that differ."""
@@ -151,9 +147,7 @@ def put(context: Context, path: str, text: Optional[str]) -> None:
         return
     there = replace.regular(place)
     access = (there.st_uid, there.st_gid, there.st_mode & 0o777) if there and path == SSHD else (0, 0, 0o644)
-    folder, name = open_parent(place, make=True)
-    with folder:
-        replace.put_in(folder, name, text.encode("utf-8", "surrogateescape"), access)
+    replace.put(place, text.encode("utf-8", "surrogateescape"), *access, make=True)
 
 
 def text_of(lines: List[str]) -> Optional[str]:

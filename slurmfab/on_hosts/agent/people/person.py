@@ -7,9 +7,8 @@ from typing import ClassVar, FrozenSet, List, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import entries
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.files.marked_block import DamagedBlock, MarkedBlock, join_lines, split_lines
-from slurmfab.on_hosts.agent.identities.group import shadow_prefix
-from slurmfab.on_hosts.agent.identities.user import HostUser
+from slurmfab.on_hosts.agent.files.block import DamagedBlock, MarkedBlock, join_lines, split_lines
+from slurmfab.on_hosts.agent.identities.user import HostUser, shadow_prefix
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of
 from slurmfab.on_hosts.agent.people.home_worker import DEAD, HomeTrouble, worker
 
@@ -159,14 +158,11 @@ class PersonHome(Resource):
 
     kind: ClassVar[str] = "person-home"
     named_by: ClassVar[str] = "home"
+    wanted_state: ClassVar[State] = {"home": "there"}
     user: str
     uid: int
     gid: int
     home: str
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The home exists."""
-        return {"home": "there"}
 
     def actual(self, context: Context) -> State:
         """Whether the home exists, remarking on another's or a closed one; ResourceFailed if its mount is broken."""

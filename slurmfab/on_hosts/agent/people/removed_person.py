@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, FrozenSet, List
 
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.identities.group import shadow_prefix
 from slurmfab.on_hosts.agent.identities.id_processes import Process, listed, with_numbers
+from slurmfab.on_hosts.agent.identities.user import shadow_prefix
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 from slurmfab.on_hosts.agent.people.person import CLOSED_SINCE, AuthorizedKeys, is_closed
 
@@ -25,6 +25,7 @@ class RemovedPerson(Resource):
 
     kind: ClassVar[str] = "person-gone"
     named_by: ClassVar[str] = "user"
+    wanted_state: ClassVar[State] = {"uid": None, "login": None}
     user: str
     uid: int  # UID; a user of this name with another UID is another user and stays
     home: str  # path of the home directory, which stays
@@ -32,10 +33,6 @@ class RemovedPerson(Resource):
     # Whether running processes of the user are a failure; otherwise the account stays, with a remark.
     must: bool = False
     closes: bool = False  # whether the account is closed (locked and expired) even while processes of the user keep it
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No such user, and no login by an account that has to stay for now."""
-        return {"uid": None, "login": None}
 
     def actual(self, context: Context) -> State:
         """UID and login of a user who may be removed, or `None`; ResourceFailed of processes, if it `must`."""

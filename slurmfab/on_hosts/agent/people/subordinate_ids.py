@@ -40,12 +40,9 @@ class SubordinateIds(Resource):
     """
 
     kind: ClassVar[str] = "subordinate-ids"
+    only_name: ClassVar[str] = "containers"
     ranges: Tuple[Tuple[str, int], ...]  # name and first number of each user
     count: int = 65536  # how many numbers each user gets
-
-    def name(self) -> str:
-        """What they are for."""
-        return "containers"
 
     def touches(self, differing: FrozenSet[str]) -> Tuple[str, ...]:
         """The files that differ, and the record."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Dict, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import Folder, make_itself, open_itself
-from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, find_user
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, access_text, find_user
 
 ACCESS = "root:root 0755"
 MODE = 0o700
@@ -45,9 +45,7 @@ class UserDirectories(Resource):
             return {}
         with folder:
             self.refuse_foreign(context, folder)
-            state: Dict[str, object] = {
-                self.path: "%(owner)s:%(group)s %(mode)s" % access_of(context, folder.status, "root", "root")
-            }
+            state: Dict[str, object] = {self.path: access_text(context, folder.status, "root", "root")}
             for name, (user, _, _) in self.accounts(context).items():
                 state[self.below(name)] = owner_of(context, folder, name, user)
         return state

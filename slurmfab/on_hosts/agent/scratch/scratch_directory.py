@@ -8,11 +8,10 @@ from typing import ClassVar, List, Optional
 
 from slurmfab.on_hosts.agent.core import json_objects, removal
 from slurmfab.on_hosts.agent.core.host_paths import SCRATCH_SETTINGS
-from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.core.safe_paths import Folder, make_itself, open_itself, open_parent
+from slurmfab.on_hosts.agent.core.safe_paths import Folder, make_itself, open_itself, remove_empty
 from slurmfab.on_hosts.agent.files.directory import OF_FILE_SYSTEM
-from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, access_text, gid_of, uid_of
 from slurmfab.on_hosts.agent.scratch import job_directories
 
 ACCESS = "root:root 0755"
@@ -37,7 +36,7 @@ class ScratchDirectory(Resource):
 
     def settings(self, context: Context) -> State:
         """The settings that the host has; empty without any."""
-        return json_objects.parse(read_bytes(context.path(SCRATCH_SETTINGS))) or {}
+        return json_objects.read(context.path(SCRATCH_SETTINGS))
 
     def former(self, context: Context) -> str:
         """The path that the host has had so far, if it is another one; empty for none."""
@@ -68,7 +67,7 @@ class ScratchDirectory(Resource):
             reason = job_directories.wrong_place(context, self.path, self.mount)
             if reason and not self.mount:
                 raise ResourceFailed("%s: name another directory (scratch.path)" % reason)
-            return reason or "%(owner)s:%(group)s %(mode)s" % access_of(context, folder.status, "root", "root")
+            return reason or access_text(context, folder.status, "root", "root")
 
     def rest(self, context: Context, former: str) -> Optional[str]:
         """What is left of the former directory, but others' files, or `None`; ResourceFailed if jobs still use it."""
@@ -89,7 +88,7 @@ class ScratchDirectory(Resource):
             return "of no job that runs here" if is_ours or is_removable else None
 
     def running(self, context: Context, folder: Folder, there: List[str]) -> List[str]:
-        """Which jobs with a directory run here, by steps, or else by Slurm: ResourceFailed if it is silent."""
+        """Ids of jobs with a directory that run here, by their steps, else by Slurm: ResourceFailed if it is silent."""
         node = str(self.settings(context).get("node", ""))
         ended = set(job_directories.unused(context, folder, node))
         return [job for job in there if job not in ended]
@@ -150,8 +149,5 @@ def remove(context: Context, path: str) -> None:
             raise ResourceFailed("not removed: %s" % left)
         if folder.find(removal.GONE) is not None:
             os.rmdir(removal.GONE, dir_fd=folder.descriptor)
-        is_empty = not folder.names()
-    if is_empty and not is_mount_point(context, path):
-        parent, name = open_parent(context.path(path))
-        with parent:
-            os.rmdir(name, dir_fd=parent.descriptor)
+    if not is_mount_point(context, path):
+        remove_empty(context.path(path))

@@ -70,7 +70,7 @@ def change_sentences(context: Context, unit: str) -> List[str]:
 
 
 def sentences(shown: str, read: Callable[[str], str]) -> List[str]:
-    """The sentences of `told`. `shown`: the output of `QUESTION` about a unit."""
+    """The sentences of `change_sentences`. `shown`: the output of `QUESTION` about a unit."""
     values: Dict[str, str] = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
     own = values.get("FragmentPath", "")
     lines = ["its unit is %s, which hides the package's" % own] if own and not own.startswith(PACKAGED) else []

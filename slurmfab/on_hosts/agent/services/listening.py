@@ -18,6 +18,7 @@ class Listening(Resource):
     """A TCP port on which a daemon listens; slurmdbd does once its database answers and its tables exist."""
 
     kind: ClassVar[str] = "listening"
+    wanted_state: ClassVar[State] = {"listens": "yes"}
     unit: str  # the daemon's unit name
     port: int
     seconds: int  # how long to wait
@@ -26,10 +27,6 @@ class Listening(Resource):
     def name(self) -> str:
         """The unit and the port, such as `slurmdbd:6819`."""
         return "%s:%d" % (self.unit, self.port)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The daemon listens."""
-        return {"listens": "yes"}
 
     def actual(self, context: Context) -> State:  # noqa: ARG002
         """Whether any process listens."""

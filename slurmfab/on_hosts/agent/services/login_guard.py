@@ -15,9 +15,7 @@ from typing import ClassVar, Iterable, Mapping, Optional
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_lock import LOCK
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES, SSSD_CONF
-from slurmfab.on_hosts.agent.core.links import put_link
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_parent
 
 UNIT = "slurmfab-logins-back"
 BOOT_UNIT = UNIT + "-at-boot.service"
@@ -70,15 +68,12 @@ class LoginGuard(Resource):
     """The end of the guard of a change of who may log in, if there was one."""
 
     kind: ClassVar[str] = "login-guard"
+    wanted_state: ClassVar[State] = {"guard": None}
     proved: bool  # whether another login has passed the change, so that it stays; otherwise it is taken back
 
     def name(self) -> str:
         """What becomes of the change."""
         return "kept" if self.proved else "taken back"
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No guard."""
-        return {"guard": None}
 
     def actual(self, context: Context) -> State:
         """Whether there is a guard, or something is left of one."""
@@ -103,12 +98,9 @@ def arm(context: Context, paths: Iterable[str], otherwise: Mapping[str, str] = M
     replace.make_directory(context.path(NEW), os.geteuid(), os.getegid(), 0o700)
     for path in paths:
         copy(context, path, otherwise.get(path))
-    folder, name = open_parent(context.path(BOOT_FILE), make=True)
-    with folder:
-        replace.put_in(folder, name, boot_text().encode(), (os.geteuid(), os.getegid(), 0o644))
-    folder, name = open_parent(context.path(BOOT_LINK), make=True)
-    with folder:
-        put_link(folder, name, "../" + BOOT_UNIT)
+    unit = BOOT_TEXT.format(earlier=EARLIER, restore=RESTORE.replace("%", "%%").replace("$", "$$"))
+    replace.put(context.path(BOOT_FILE), unit.encode(), os.geteuid(), os.getegid(), 0o644, make=True)
+    replace.put_link(context.path(BOOT_LINK), "../" + BOOT_UNIT)
     moved(context, EARLIER, BOOT_FILE, BOOT_LINK, was=NEW)
     what = "--description=Takes back who may log in unless slurmfab proves it"
     script = ["sh", "-c", WAIT + RESTORE, "sh", context.path(EARLIER), context.path("/"), LOCK]
@@ -120,11 +112,6 @@ def arm(context: Context, paths: Iterable[str], otherwise: Mapping[str, str] = M
         raise
 
 
-def boot_text() -> str:
-    """The unit on the disk."""
-    return BOOT_TEXT.format(earlier=EARLIER, restore=RESTORE.replace("%", "%%").replace("$", "$$"))
-
-
 def copy(context: Context, path: str, otherwise: Optional[str] = None) -> None:
     """Copy a file with its owner and mode; where it does not exist, write this text, or nothing."""
     found = replace.find(context.path(path))
@@ -134,9 +121,7 @@ def copy(context: Context, path: str, otherwise: Optional[str] = None) -> None:
     status = found[0] if found else os.stat(context.path(NEW))
     mode = status.st_mode & 0o777 if found else 0o644
     place = context.path(NEW + path)
-    folder, name = open_parent(place, make=True)
-    with folder:
-        replace.put_in(folder, name, content, (status.st_uid, status.st_gid, mode))
+    replace.put(place, content, status.st_uid, status.st_gid, mode, make=True)
     while place != context.path(NEW):
         place = os.path.dirname(place)
         replace.sync(place)

@@ -1,4 +1,4 @@
-"""Daemons that run with a program or a library that a package has replaced on the disk (proc(5), maps)."""
+"""Daemons that run with programs or libraries that a package has replaced (proc(5), maps); those that may restart."""
 
 from __future__ import annotations
 
@@ -77,3 +77,19 @@ def main_processes(context: Context, units: List[str]) -> Dict[str, int]:
         unit: int(properties.get("MainPID", "0") or 0)
         for unit, properties in systemctl.parse_show(units, shown).items()
     }
+
+
+IN_ORDER = ("munge", "mariadb", "slurmdbd", "slurmctld", "sackd", "slurmd", "slurmrestd")
+"""Slurm's daemons and what they need, in the order of their restarts."""
+
+OTHERS = frozenset({
+    "ssh", "sshd", "cron", "atd", "rsyslog", "chrony", "ntpsec", "systemd-timesyncd", "systemd-journald",
+    "unattended-upgrades", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter", "smartmontools",
+    "mdmonitor", "postfix", "exim4", "nullmailer", "nscd", "nslcd", "sssd", "irqbalance", "polkit", "packagekit",
+})  # fmt: skip
+"""Other daemons that lose nothing. Not here: D-Bus, logind, network daemons, NFS, container engines, displays."""
+
+
+def is_restartable(unit: str) -> bool:
+    """Whether a daemon is restarted when it uses replaced files."""
+    return unit in IN_ORDER or unit in OTHERS

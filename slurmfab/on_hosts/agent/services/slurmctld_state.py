@@ -11,7 +11,9 @@ import struct
 from contextlib import suppress
 from typing import Iterator, List, NamedTuple, Optional
 
+from slurmfab.on_hosts.agent.core import safe_paths
 from slurmfab.on_hosts.agent.core.account import acting_as
+from slurmfab.on_hosts.agent.core.differences import one_line
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
@@ -122,12 +124,8 @@ def can_use(path: str, is_directory: bool, reads_only: bool) -> bool:
 
 
 def access(status: os.stat_result) -> str:
-    """Owner and mode, such as `UID 0, mode 0600`."""
-    try:
-        owner = pwd.getpwuid(status.st_uid).pw_name
-    except KeyError:
-        owner = "UID %d" % status.st_uid
-    return "of %s, mode %04o" % (owner, stat.S_IMODE(status.st_mode))
+    """Owner and mode, such as `of root, mode 0600`."""
+    return "of %s, mode %04o" % (safe_paths.user(status.st_uid), stat.S_IMODE(status.st_mode))
 
 
 def obstacle(path: str) -> str:
@@ -159,14 +157,9 @@ def barrier(directory: str) -> str:
 
 def described(directory: str, found: List[Fault]) -> str:
     """Faults in words, such as `job_state (of root, mode 0600), node_state (of root, mode 0600) and 5 more`."""
-    names = ["%s (%s)" % (directory if one.path == "." else plain(one.path), one.reason) for one in found]
+    names = ["%s (%s)" % (directory if one.path == "." else one_line(one.path), one.reason) for one in found]
     more = " and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
-
-
-def plain(name: str) -> str:
-    """A name in which what cannot be printed is escaped."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name)
 
 
 def require_usable(context: Context) -> None:

@@ -1,8 +1,8 @@
-"""Units that are no daemons: loaded drop-ins, timers, and a unit that has given up."""
+"""Units that are no daemons: loaded drop-ins, timers, a unit that has given up, and the reboot of the machine."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Tuple
+from typing import ClassVar, FrozenSet, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, ENABLED, LOADED, show
@@ -12,19 +12,13 @@ class UnitsLoaded(Resource):
     """systemd knows the present files of some units, drop-ins included."""
 
     kind: ClassVar[str] = "units-loaded"
+    named_by: ClassVar[str] = "of"
+    wanted_state: ClassVar[State] = {LOADED: AS_ON_DISK}
     of: str  # the capability that the units are for, such as `mounts`
     wanted_units: Tuple[str, ...]  # names of the units; those that do not exist do not count
     # Files that have to be among what systemd has loaded for them. It does not look into a directory of drop-ins that
     # was made since it last read all files, and does not say that this is missing.
     drop_ins: Tuple[str, ...] = ()
-
-    def name(self) -> str:
-        """The capability."""
-        return self.of
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Loaded from the present files."""
-        return {LOADED: AS_ON_DISK}
 
     def actual(self, context: Context) -> State:
         """Whether systemd says that a unit's file was changed."""
@@ -57,15 +51,12 @@ class Timer(Resource):
 
     kind: ClassVar[str] = "timer"
     named_by: ClassVar[str] = "unit"
+    wanted_state: ClassVar[State] = {"enabled": "yes", "running": "yes", LOADED: AS_ON_DISK}
     unit: str  # name without `.timer`; a service of the same name exists
 
     def units(self) -> tuple[str, ...]:
         """The timer."""
         return (self.unit + ".timer",)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Enabled, active, and loaded from the present unit files."""
-        return {"enabled": "yes", "running": "yes", LOADED: AS_ON_DISK}
 
     def actual(self, context: Context) -> State:
         """The same as systemd reports it; of a timer that is not active, its ActiveState, such as `failed`."""
@@ -94,15 +85,12 @@ class RevivedUnit(Resource):
 
     kind: ClassVar[str] = "revived-unit"
     named_by: ClassVar[str] = "unit"
+    wanted_state: ClassVar[State] = {"failed": "no"}
     unit: str  # its name, such as `systemd-logind`, which fails where a directory in its sandbox does not answer
 
     def units(self) -> Tuple[str, ...]:
         """The unit."""
         return (self.unit,)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """It has not failed."""
-        return {"failed": "no"}
 
     def actual(self, context: Context) -> State:
         """Whether it has, as systemd says."""
@@ -112,3 +100,29 @@ class RevivedUnit(Resource):
         """Start it, however often it has failed before. Raises ResourceFailed if it does not start."""
         context.run(["systemctl", "reset-failed", self.unit])
         context.must(["systemctl", "start", self.unit])
+
+
+UNIT = "slurmfab-reboot"
+DELAY_SECONDS = 2  # time between the answer and the reboot, so that the answer still arrives
+
+REQUESTED, NOT_REQUESTED = "requested", "not requested"
+
+
+class MachineReboot(Resource):
+    """A machine that reboots in a moment."""
+
+    kind: ClassVar[str] = "machine-reboot"
+    only_name: ClassVar[str] = "now"
+    wanted_state: ClassVar[State] = {"reboot": REQUESTED}
+
+    def actual(self, context: Context) -> State:
+        """Whether the timer of the reboot runs."""
+        shown = context.run(["systemctl", "is-active", UNIT + ".timer"]).stdout.strip()
+        return {"reboot": REQUESTED if shown == b"active" else NOT_REQUESTED}
+
+    def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
+        """Start the timer. Raises ResourceFailed if systemd refuses."""
+        context.must([
+            "systemd-run", "--quiet", "--collect", "--unit=" + UNIT, "--on-active=%d" % DELAY_SECONDS,
+            "--timer-property=AccuracySec=100ms", "systemctl", "reboot",
+        ])  # fmt: skip

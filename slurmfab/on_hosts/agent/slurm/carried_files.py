@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import ClassVar, Dict, List, Optional, Tuple
+from typing import AbstractSet, Callable, ClassVar, Dict, List, Optional, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.program_name import FAB
@@ -49,6 +49,7 @@ class CarriedFiles(Resource):
     """Every slurmd that answers has slurmctld's files; one that does not answer fetches them when it starts."""
 
     kind: ClassVar[str] = "carried-files"
+    wanted_state: ClassVar[State] = {"files": EVERYWHERE}
     nodes: Tuple[str, ...]  # NodeNames
     watches: Tuple[str, ...]  # absolute paths of the files on the controller
     log: str  # path of slurmctld's log; empty where it has none
@@ -58,16 +59,15 @@ class CarriedFiles(Resource):
         """The nodes."""
         return short_name(self.nodes)
 
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The files are loaded everywhere."""
-        return {"files": EVERYWHERE}
-
     def actual(self, context: Context) -> State:
         """The nodes without the files; empty while slurmctld does not answer or is not installed yet."""
         if context.dry_run and context.touched & set(self.watches):
             return {"files": "before their change"}
         try:
-            late = self.settled(context) if is_active(context, "slurmctld") else None
+            # Until a slurmd that has just started has registered, slurmctld shows the start of the former one, which
+            # its complaints were about.
+            is_up = is_active(context, "slurmctld")
+            late = self.poll(context, REGISTER_SECONDS, lambda reasons: reasons != {OTHER}) if is_up else None
         except ResourceFailed:
             late = None
         if late is None:
@@ -79,50 +79,30 @@ class CarriedFiles(Resource):
 
         Raises ResourceFailed if some slurmd does not load them; the text names each node and says what to try.
         """
-        late = self.wait(context, CARRY_SECONDS) if self.renews else self.late(context)
+        late = self.poll(context, CARRY_SECONDS) if self.renews else self.late(context)
         for _ in range(RECONFIGURES):
             if not late:
                 return
             context.must(commands.RECONFIGURE)
-            late = self.wait(context, AGAIN_SECONDS) or self.watch(context)
+            # It forgets its complaints then, and repeats them when nodes register again.
+            late = self.poll(context, AGAIN_SECONDS) or self.poll(context, REGISTER_SECONDS, bool)
         if late:
             again = " --hosts %s" % ",".join(sorted(late)) if len(late) <= NAMED_NODES else ""
             text = "slurmctld has the new files, but these nodes have not loaded them: %s. Try: %s deploy%s"
             raise ResourceFailed(text % (format_outdated(late), FAB, again))
 
-    def settled(self, context: Context) -> Dict[str, str]:
-        """The nodes that lack the files, each with the reason, once a slurmd that has just started has registered.
+    def poll(
+        self, context: Context, seconds: float, is_end: Callable[[AbstractSet[str]], bool] = {OTHER}.issuperset
+    ) -> Dict[str, str]:
+        """The nodes that lack the files, each with the reason, once `is_end` of the reasons, or after so many seconds.
 
-        Until then slurmctld shows the start of the former slurmd, which its complaints were about. Raises
-        ResourceFailed if slurmctld does not answer.
+        By default that no node is late any more: a slurmd that has read another slurm.conf does not read it again by
+        itself. Raises ResourceFailed if slurmctld does not answer.
         """
-        deadline, rests = time.monotonic() + REGISTER_SECONDS, poll_intervals()
-        while True:
-            late = self.late(context)
-            if set(late.values()) != {OTHER} or time.monotonic() > deadline:
-                return late
-            time.sleep(next(rests))
-
-    def watch(self, context: Context) -> Dict[str, str]:
-        """The nodes that lack the files after all, each with the reason, as soon as there is one.
-
-        slurmctld forgets its complaints when it reconfigures, and repeats them when nodes register again. Raises
-        ResourceFailed if slurmctld does not answer.
-        """
-        deadline, rests = time.monotonic() + REGISTER_SECONDS, poll_intervals()
-        while True:
-            late = self.late(context)
-            if late or time.monotonic() > deadline:
-                return late
-            time.sleep(next(rests))
-
-    def wait(self, context: Context, seconds: float) -> Dict[str, str]:
-        """Wait for all nodes' files; those that lack them after the time, and why, or ResourceFailed."""
         deadline, rests = time.monotonic() + seconds, poll_intervals()
         while True:
             late = self.late(context)
-            # A slurmd that has read another slurm.conf does not read it again by itself.
-            if set(late.values()) <= {OTHER} or time.monotonic() > deadline:
+            if is_end({*late.values()}) or time.monotonic() > deadline:
                 return late
             time.sleep(next(rests))
 

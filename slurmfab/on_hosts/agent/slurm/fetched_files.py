@@ -11,6 +11,7 @@ from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.included_files import whole
 from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.facts.slurm_use import after
 from slurmfab.on_hosts.agent.services.process import process_start
 from slurmfab.on_hosts.agent.services.service import RUNS, Service, changed_at, show
 
@@ -18,7 +19,6 @@ FETCHED_LINK = "/run/slurm/conf"
 """Link that slurmd sets to the files it has fetched, for Slurm's commands (slurm.schedmd.com, Configless Slurm)."""
 
 SLURM_CONF = "slurm.conf"
-CONF_SERVER_OPTION = "--conf-server"
 AS_WANTED = "as in the cluster file"
 CARRY_SECONDS = 10.0  # time that slurmctld gets to send new files to this node
 HANDOVER_SECONDS = 5.0  # time that slurmd gets to start a new process after it received new files (from Slurm 23.11)
@@ -35,18 +35,12 @@ class FetchedFiles(Resource):
     """
 
     kind: ClassVar[str] = "fetched-files"
+    only_name: ClassVar[str] = FETCHED_LINK
+    own_units: ClassVar[Tuple[str, ...]] = ("slurmd",)
     servers: str  # the value of `--conf-server`, such as `10.0.0.1:6817`
     files: Tuple[Tuple[str, str], ...]  # name and SHA-256 of each file, as on the controllers
     # Whether slurmctld was just told to send new files to every slurmd, so that waiting is enough.
     carried: bool = False
-
-    def name(self) -> str:
-        """The link to the fetched files."""
-        return FETCHED_LINK
-
-    def units(self) -> Tuple[str, ...]:
-        """slurmd."""
-        return ("slurmd",)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The servers, and every file as in the cluster file."""
@@ -99,10 +93,7 @@ def asked_servers(context: Context) -> Optional[str]:
     if shown.get("ActiveState") not in RUNS or pid == "0":
         return None
     arguments = read_bytes("/proc/%s/cmdline" % pid).decode(errors="replace").split("\0")
-    joined = next((word for word in arguments if word.startswith(CONF_SERVER_OPTION + "=")), None)
-    if joined:
-        return joined[len(CONF_SERVER_OPTION) + 1 :]
-    return arguments[arguments.index(CONF_SERVER_OPTION) + 1] if CONF_SERVER_OPTION in arguments[:-1] else None
+    return after("--conf-server", arguments) or None
 
 
 def fetched_directory(context: Context) -> str:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, Dict, Iterator, List, Tuple
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.included_files import INCLUDE, read_included, too_large, whole
-from slurmfab.on_hosts.agent.core.links import link_target
 from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import Opened, open_folder
-from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, group_name, user_name
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_text, find_user, user_name
 
 if TYPE_CHECKING:
     import subprocess
@@ -52,6 +51,7 @@ class SlurmFiles(Resource):
     """
 
     kind: ClassVar[str] = "slurm-files"
+    named_by: ClassVar[str] = "directory"
     directory: str  # absolute, such as /etc/slurm; it has to exist
     files: Tuple[Tuple[str, str], ...]  # name and content of each
     node: str = ""  # this host's NodeName, so that slurmd also checks gres.conf; empty where no slurmd runs
@@ -62,10 +62,6 @@ class SlurmFiles(Resource):
     # Names of files that were made by hand, whose owner and mode are right if only root and slurm change them. They may
     # be links of root's, as to a directory that the hosts share.
     kept: Tuple[str, ...] = ()
-
-    def name(self) -> str:
-        """The directory."""
-        return self.directory
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The files that differ."""
@@ -82,7 +78,7 @@ class SlurmFiles(Resource):
         state: Dict[str, object] = {"leftovers": ",".join(self.leftovers(context)) or None}
         for name, _ in self.files:
             path = context.path("%s/%s" % (self.directory, name))
-            target = link_target(path)
+            target = replace.link_target(path)
             if target:
                 stays = self.is_kept_link(context, name, path)
                 state[name] = dict(self.files)[name]
@@ -96,8 +92,7 @@ class SlurmFiles(Resource):
             status, content = found
             state[name] = self.text(name, path, content)
             context.remark = context.remark or too_large(path, content)
-            owner, group = user_name(context, status.st_uid, "root"), group_name(context, status.st_gid, "root")
-            access = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
+            access = access_text(context, status, "root", "root")
             state[name + " access"] = RIGHT_ACCESS if name in self.kept and self.is_safe(context, status) else access
         if self.previewed and context.dry_run and any(state.get(name) != content for name, content in self.files):
             self.preview(context)
@@ -156,9 +151,8 @@ class SlurmFiles(Resource):
         """Stage the files, let Slurm parse them, then rename those that differ; ResourceFailed if it refuses."""
         directory = context.path(self.directory)
         paths = {name: os.path.join(directory, name) for name, _ in self.files}
-        links = {
-            name for name, path in paths.items() if link_target(path) and not self.is_kept_link(context, name, path)
-        }
+        linked = {name: path for name, path in paths.items() if replace.link_target(path)}
+        links = {name for name, path in linked.items() if not self.is_kept_link(context, name, path)}
         changing = sorted(
             (name for name, _ in self.files if name in differing | links), key=lambda name: (name == SLURM_CONF, name)
         )

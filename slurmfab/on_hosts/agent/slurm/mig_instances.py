@@ -57,12 +57,9 @@ class MigInstances(Resource):
     """GPUs that are divided into these instances."""
 
     kind: ClassVar[str] = "mig"
+    only_name: ClassVar[str] = "instances"
     deadline: ClassVar[float] = 900.0
     layouts: Tuple[Tuple[str, Layout], ...]  # by slot
-
-    def name(self) -> str:
-        """There is one such resource on a host."""
-        return "instances"
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The instances of each GPU."""
@@ -123,7 +120,9 @@ def divide(context: Context, layouts: Mapping[str, Layout]) -> None:
     for slot, layout in differing.items():
         if layout:
             enable(context, slot, there[slot], layout)
-        clear(context, there[slot])
+        # All instances of the GPU go, those without a compute instance, too.
+        for word in ("-dci", "-dgi"):
+            smi(context, "mig", "-i", there[slot].address, word, nothing_there=True)
         if layout:
             smi(context, "mig", "-i", there[slot].address, "-cgi", ",".join(largest_first(layout)), "-C")
         else:
@@ -207,12 +206,6 @@ def refuse_unknown(context: Context, slot: str, gpu: GpuState, layout: Layout) -
             "the GPU in slot %s has no profile %s; it has %s"
             % (slot, " and ".join(unknown), ", ".join(dict.fromkeys(offered)))
         )
-
-
-def clear(context: Context, gpu: GpuState) -> None:
-    """Destroy all instances of a GPU, those without a compute instance too."""
-    for word in ("-dci", "-dgi"):
-        smi(context, "mig", "-i", gpu.address, word, nothing_there=True)
 
 
 def largest_first(layout: Layout) -> List[str]:

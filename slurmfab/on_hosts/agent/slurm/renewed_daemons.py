@@ -11,7 +11,7 @@ from typing import ClassVar, Dict, FrozenSet, List, Tuple
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, SHOW_SLURMD
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 from slurmfab.on_hosts.agent.services import replaced_files
-from slurmfab.on_hosts.agent.services.restartable import IN_ORDER, is_restartable
+from slurmfab.on_hosts.agent.services.replaced_files import IN_ORDER, is_restartable
 from slurmfab.on_hosts.agent.services.service import Service
 
 CURRENT = "current"
@@ -22,19 +22,16 @@ class RenewedDaemons(Resource):
     """No daemon that can be restarted uses a replaced file."""
 
     kind: ClassVar[str] = "renewed-daemons"
+    only_name: ClassVar[str] = "all"
     deadline: ClassVar[float] = 900.0
     is_primary: bool = False  # whether the host is the primary controller, so that its slurmctld has to answer
-
-    def name(self) -> str:
-        """One for each host."""
-        return "all"
 
     def wanted(self, context: Context) -> State:
         """Each such daemon, without replaced files."""
         return dict.fromkeys(stale(context), CURRENT)
 
     def actual(self, context: Context) -> State:
-        """Which replaced files they use."""
+        """Which replaced files each daemon uses."""
         return {unit: "uses replaced %s" % ", ".join(files) for unit, files in stale(context).items()}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:

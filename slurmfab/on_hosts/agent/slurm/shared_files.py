@@ -10,7 +10,6 @@ from typing import ClassVar, Dict, List, Tuple
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import SITE_FILES
 from slurmfab.on_hosts.agent.core.included_files import whole
-from slurmfab.on_hosts.agent.core.links import link_target, put_link
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.on_hosts.agent.slurm.site_files import recorded, write_record
@@ -75,7 +74,7 @@ class SharedFiles(Resource):
     def place(self, context: Context, name: str) -> object:
         """What a name is, as in `wanted` if it leads to the shared file; `None` if there is nothing."""
         path, there = (context.path("%s/%s" % (one, name)) for one in (self.directory, self.shared))
-        target = link_target(path)
+        target = replace.link_target(path)
         if (target or not os.path.islink(path)) and os.path.realpath(path) == os.path.realpath(there):
             return "a link to %s/%s" % (self.shared, name)
         if target:
@@ -130,7 +129,7 @@ class SharedFiles(Resource):
             status = folder.find(base)
             if status is not None and not (stat.S_ISLNK(status.st_mode) and not folder.others):
                 folder.require_regular(base, status)
-            put_link(folder, base, context.path("%s/%s" % (self.shared, name)))
+            replace.put_link_in(folder, base, context.path("%s/%s" % (self.shared, name)))
 
 
 def renew_cache(directory: str) -> List[str]:

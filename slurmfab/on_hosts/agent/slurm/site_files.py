@@ -8,11 +8,10 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import SITE_FILES
-from slurmfab.on_hosts.agent.core.links import link_target
 from slurmfab.on_hosts.agent.core.reading import read_bytes, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
-from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
-from slurmfab.on_hosts.agent.identities.users_and_groups import group_name, user_name
+from slurmfab.on_hosts.agent.core.safe_paths import open_parent, remove_empty
+from slurmfab.on_hosts.agent.identities.users_and_groups import access_text
 from slurmfab.on_hosts.agent.slurm.files import is_safe
 
 RECORD = "the record of slurmfab's files"  # the name in a state for the names in `SITE_FILES`
@@ -65,7 +64,7 @@ class SiteFiles(Resource):
             return False
         content, mode = {one: (content, mode) for one, content, mode in self.files}[name]
         path = context.path("%s/%s" % (self.directory, name))
-        if link_target(path):
+        if replace.link_target(path):
             return read_bytes(path) == content.encode("utf-8", "surrogateescape")
         found = replace.find(path)
         if found is None or found[1] != content.encode("utf-8", "surrogateescape"):
@@ -88,15 +87,14 @@ class SiteFiles(Resource):
     def found(self, context: Context, name: str, mode: int) -> State:
         """Content and access of a file; a missing file is one difference, not two."""
         path = context.path("%s/%s" % (self.directory, name))
-        target = link_target(path)
+        target = replace.link_target(path)
         if target:
             return {name: "a link to %s" % target}
         found = replace.find(path)
         if found is None:
             return {name + " access": "root:root %04o" % mode}
         status, content = found
-        owner, group = user_name(context, status.st_uid, "root"), group_name(context, status.st_gid, "root")
-        access = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
+        access = access_text(context, status, "root", "root")
         return {name: content.decode("utf-8", "surrogateescape"), name + " access": access}
 
     def status(self, context: Context, name: str) -> object:
@@ -138,7 +136,7 @@ class SiteFiles(Resource):
         folder, name = open_parent(path, make=True)
         with folder:
             status = folder.find(name)
-            if status is not None and not (stat.S_ISLNK(status.st_mode) and link_target(path)):
+            if status is not None and not (stat.S_ISLNK(status.st_mode) and replace.link_target(path)):
                 folder.require_regular(name, status)
             replace.put_in(folder, name, content, (0, 0, mode))
 
@@ -147,11 +145,7 @@ class SiteFiles(Resource):
         replace.unlink(context.path("%s/%s" % (self.directory, name)))
         below = os.path.dirname(name)
         if below:
-            with open_folder(context.path("%s/%s" % (self.directory, below))) as folder:
-                is_empty = not folder.names()
-            if is_empty:
-                with open_folder(context.path(self.directory)) as folder:
-                    folder.remove(below)
+            remove_empty(context.path("%s/%s" % (self.directory, below)))
 
 
 def recorded(context: Context) -> List[str]:
@@ -165,6 +159,4 @@ def write_record(context: Context, names: List[str]) -> None:
     if not names:
         replace.unlink(path)
         return
-    folder, name = open_parent(path, make=True)
-    with folder:
-        replace.put_in(folder, name, "".join("%s\n" % one for one in names).encode(), (0, 0, 0o644))
+    replace.put(path, "".join("%s\n" % one for one in names).encode(), 0, 0, 0o644, make=True)

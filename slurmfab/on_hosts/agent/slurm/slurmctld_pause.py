@@ -24,6 +24,8 @@ class SlurmctldPause(Resource):
     """
 
     kind: ClassVar[str] = "slurmctld-pause"
+    only_name: ClassVar[str] = UNIT
+    own_units: ClassVar[Tuple[str, ...]] = (UNIT,)
     UNSHOWN = ("files",)
     deadline: ClassVar[float] = 600.0
     paused: bool = True  # whether slurmctld is to be stopped
@@ -33,14 +35,6 @@ class SlurmctldPause(Resource):
     files: Tuple[Tuple[str, str], ...] = ()
     node: str = ""  # NodeName of this host, as for `SlurmFiles`
     directory: str = SLURM_DIRECTORY  # where the files are
-
-    def name(self) -> str:
-        """The unit."""
-        return UNIT
-
-    def units(self) -> Tuple[str, ...]:
-        """The unit."""
-        return (UNIT,)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Stopped; or running, without a guard."""

@@ -36,15 +36,12 @@ class SpankPlugin(Resource):
 
     kind: ClassVar[str] = "spank-plugin"
     named_by: ClassVar[str] = "plugin"
+    wanted_state: ClassVar[State] = {LOADED: YES}
     plugin: str  # file name of the plugin
     packaged: str  # path of the file with the line that loads it, which comes with its package
     file: str  # path of slurmfab's file in plugstack.conf.d, which includes that one
     option: str  # an option of srun that it adds, such as `--container-image`
     package: str  # the package that has it
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """A plugin that can be loaded."""
-        return {LOADED: YES}
 
     def actual(self, context: Context) -> State:
         """Whether Slurm can load it, as far as a dry run tells; ResourceFailed, with the repair, if not."""

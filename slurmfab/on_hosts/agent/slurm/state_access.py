@@ -27,13 +27,10 @@ class StateAccess(Resource):
 
     kind: ClassVar[str] = "slurm-state-access"
     named_by: ClassVar[str] = "path"
+    wanted_state: ClassVar[State] = {"access": USABLE}
     path: str
     version: str = ""  # of the installed Slurm, which has to be able to read it
     user: str = "slurm"  # of slurmctld
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Everything can be read and written."""
-        return {"access": USABLE}
 
     def actual(self, context: Context) -> State:
         """Files that slurm cannot use, and access; ResourceFailed if access does not help, or Slurm is too old."""

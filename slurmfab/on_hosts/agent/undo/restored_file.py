@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Callable, ClassVar, Dict, Iterator, List, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES, SSSD_CONF
-from slurmfab.on_hosts.agent.core.links import link_target, put_link
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State, compare
-from slurmfab.on_hosts.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.on_hosts.agent.files import firewall_rules, pam_modules
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
 from slurmfab.on_hosts.agent.services import login_guard
@@ -27,6 +24,7 @@ class Restored(Resource):
 
     kind: ClassVar[str] = "restored"
     named_by: ClassVar[str] = "path"
+    file_in: ClassVar[str] = "path"
     path: str  # absolute path
     run: str  # id of the run that stored the copy
     # Whether no report may show the content; a copy marked as secret, or a private file, is not shown either.
@@ -35,10 +33,6 @@ class Restored(Resource):
     def secrets(self) -> frozenset[str]:
         """The content, if it is a secret."""
         return frozenset({"content"} if self.secret else ())
-
-    def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:  # noqa: ARG002
-        """The file."""
-        return (self.path,)
 
     def wanted(self, context: Context) -> State:
         """Content, owner, group and mode before the run; or no file."""
@@ -54,7 +48,7 @@ class Restored(Resource):
     def actual(self, context: Context) -> State:
         """The same of the present file. Raises ResourceFailed if something that is not a regular file has this path."""
         entry, path = self.entry(context), context.path(self.path)
-        target = link_target(path)
+        target = replace.link_target(path)
         found = None if target else replace.find(path)
         if target:
             return {"file": "a link to %s" % target, "link": target}
@@ -77,15 +71,11 @@ class Restored(Resource):
             replace.unlink(path)
             return
         if "link" in entry:
-            open_folder(os.path.dirname(path), make=True).close()
-            folder, name = open_parent(path)
-            with folder:
-                put_link(folder, name, entry["link"])
+            replace.put_link(path, entry["link"])
             return
         uid, gid, mode = number(context, entry["owner"], uid_of), number(context, entry["group"], gid_of), entry["mode"]
         if "content" in differing:
-            open_folder(os.path.dirname(path), make=True).close()
-            replace.put(path, self.content(context, entry), uid, gid, int(mode, 8))
+            replace.put(path, self.content(context, entry), uid, gid, int(mode, 8), make=True)
         else:
             replace.change_access(path, uid, gid, int(mode, 8))
 
@@ -109,7 +99,7 @@ class Restored(Resource):
     def is_hidden(self, context: Context, entry: undo_store.Entry) -> bool:
         """Whether the old or the present content is private though the file is not declared a secret."""
         path = context.path(self.path)
-        status = None if link_target(path) else replace.regular(path)
+        status = None if replace.link_target(path) else replace.regular(path)
         is_private = bool(entry["secret"]) or (status is not None and undo_store.is_private(status))
         return is_private and not self.secret
 
@@ -136,7 +126,7 @@ class EarlierFiles(Resource):
         return dict.fromkeys(self.restored(context), BEFORE)
 
     def actual(self, context: Context) -> State:
-        """Which of them differ."""
+        """Whether each of them is as before the run, or changed."""
         restored = self.restored(context)
         return {path: "changed" if compare(one, context) else BEFORE for path, one in restored.items()}
 
@@ -159,12 +149,9 @@ class EarlierLogins(Resource):
     """Files with the state that they had before a run, until another login has passed them; after that as they are."""
 
     kind: ClassVar[str] = "earlier-logins"
+    named_by: ClassVar[str] = "main"
     main: str  # absolute path of the file with the lines that name the others
     files: Tuple[Tuple[str, str], ...]  # absolute path of each file, with the id of the run that stored its copy
-
-    def name(self) -> str:
-        """The file with the lines."""
-        return self.main
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The files that differ."""

@@ -13,14 +13,8 @@ class NoKeptSecrets(Resource):
     """An undo store without copies of secrets; all other copies stay, and the store notes what was removed."""
 
     kind: ClassVar[str] = "no-kept-secrets"
-
-    def name(self) -> str:
-        """The directory of the undo store."""
-        return undo_store.DIRECTORY
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """No copies of secrets."""
-        return {"copies": None}
+    only_name: ClassVar[str] = undo_store.DIRECTORY
+    wanted_state: ClassVar[State] = {"copies": None}
 
     def actual(self, context: Context) -> State:
         """The number of copies of secrets."""

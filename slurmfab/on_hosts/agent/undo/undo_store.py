@@ -91,10 +91,6 @@ def run_folder(context: Context) -> str:
     folder = os.path.join(base, checked(context.run_id))
     if os.path.isdir(folder):
         return folder
-    for path, mode in ((os.path.dirname(base), 0o755), (base, 0o700)):
-        if not os.path.isdir(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.mkdir(path, mode)
     replace.make_directory(base, os.geteuid(), os.getegid(), 0o700)
     drop_oldest(context, NEWEST * 2 if context.run_id.endswith(UNDO) else NEWEST)
     os.mkdir(folder, 0o700)
@@ -121,12 +117,7 @@ def drop_oldest(context: Context, limit: int) -> None:
 def note_dropped(context: Context, run: str) -> None:
     """Note that this run and those before it cannot be undone any more."""
     path = os.path.join(context.path(DIRECTORY), DROPPED)
-    replace.put(path, max(run, dropped(context)).encode(), *owner(), 0o600)
-
-
-def owner() -> Tuple[int, int]:
-    """UID and GID of the store's files: root's, except in tests."""
-    return os.geteuid(), os.getegid()
+    replace.put(path, max(run, dropped(context)).encode(), os.geteuid(), os.getegid(), 0o600)
 
 
 def store_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry:

@@ -6,16 +6,7 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import apt_errors, daemon_policy, dpkg_status, slurm_release, unfinished
-from slurmfab.on_hosts.agent.packages.apt import (
-    CONFIGURE,
-    DOWNGRADES,
-    ENVIRONMENT,
-    INSTALL_SECONDS,
-    MINIMAL,
-    apt_get,
-    complete,
-    update,
-)
+from slurmfab.on_hosts.agent.packages.apt import DOWNGRADES, MINIMAL, apt_get, finish, update
 from slurmfab.on_hosts.agent.services import start_guard
 from slurmfab.on_hosts.agent.services.service import is_active
 
@@ -32,6 +23,7 @@ class ExchangedPackages(Resource):
     """
 
     kind: ClassVar[str] = "packages-exchanged"
+    named_by: ClassVar[str] = "names"
     deadline: ClassVar[float] = 7200.0
     versions: Tuple[str, ...]  # `NAME=VERSION` of each
     others: Tuple[str, ...] = ()  # the same of what comes along, such as libraries
@@ -46,10 +38,6 @@ class ExchangedPackages(Resource):
     def wanted_versions(self) -> Dict[str, str]:
         """The wanted version of each package."""
         return dict(text.split("=", 1) for text in self.versions)
-
-    def name(self) -> str:
-        """The package names, with commas."""
-        return ",".join(self.names)
 
     def units(self) -> Tuple[str, ...]:
         """The daemons that are stopped."""
@@ -69,10 +57,7 @@ class ExchangedPackages(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Check what apt would do, download, stop daemons, exchange; ResourceFailed before anything stops."""
         with daemon_policy.daemons_wait(context):
-            if dpkg_status.is_interrupted(context.root):
-                context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
-            if dpkg_status.is_interrupted(context.root):
-                complete(context, ())
+            finish(context)
             self.refresh(context)
             allowed = (*MINIMAL, *DOWNGRADES, "--allow-change-held-packages")
             arguments = [*allowed, "install", "--", *self.versions, *self.others]

@@ -131,6 +131,8 @@ class ProvedDump(Resource):
     """
 
     kind: ClassVar[str] = "proved-dump"
+    named_by: ClassVar[str] = "database"
+    wanted_state: ClassVar[State] = {"dump": PROVED}
     deadline: ClassVar[float] = 86400.0
     database: str  # name of the original
     staged: str  # path of the dump on this host
@@ -140,14 +142,6 @@ class ProvedDump(Resource):
     packages: Tuple[str, ...] = ()
     # Where they come from: the words of `slurmfab.on_hosts.agent.upgrade.offer` with their values.
     source: Tuple[Tuple[str, str], ...] = ()
-
-    def name(self) -> str:
-        """The database."""
-        return self.database
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Proved."""
-        return {"dump": PROVED}
 
     def actual(self, context: Context) -> State:
         """Whether this dump was proved."""

@@ -33,21 +33,15 @@ class RenewedDaemon(Resource):
     """
 
     kind: ClassVar[str] = "renewed-daemon"
+    named_by: ClassVar[str] = "unit"
+    wanted_state: ClassVar[State] = {"running": "yes", "program": AS_ON_DISK}
     deadline: ClassVar[float] = 600.0
     unit: str  # name of its unit
     answers: Tuple[str, ...] = ()  # a program and its arguments that succeeds once the daemon works; empty for none
 
-    def name(self) -> str:
-        """The unit."""
-        return self.unit
-
     def units(self) -> Tuple[str, ...]:
         """The unit."""
         return (self.unit,)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Running, with the program on the disk."""
-        return {"running": "yes", "program": AS_ON_DISK}
 
     def actual(self, context: Context) -> State:
         """Whether it runs, and whether its program was replaced."""

@@ -22,6 +22,7 @@ class StateCopy(Resource):
     """The state, kept beside it, as it was before slurmctld of a new series read it."""
 
     kind: ClassVar[str] = "state-copy"
+    wanted_state: ClassVar[State] = {"copy": "complete"}
     deadline: ClassVar[float] = 3600.0
     directory: str
     series: str  # the new series, such as `26.05`
@@ -29,10 +30,6 @@ class StateCopy(Resource):
     def name(self) -> str:
         """The directory with the copy."""
         return "%s/%s%s" % (self.directory, PREFIX, self.series)
-
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """A copy that is as new as the state of the old series."""
-        return {"copy": "complete"}
 
     def actual(self, context: Context) -> State:
         """Whether there is a copy, and the state is the new series' or the same."""

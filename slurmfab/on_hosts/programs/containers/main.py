@@ -6,7 +6,6 @@ import sys
 from typing import Any, Mapping
 
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.programs.containers import images, prune, sdocker
 
 DOCKER, PRUNE, IMAGES = "docker", "prune", "images"
@@ -16,7 +15,7 @@ def main(word: str, place: str, *words: str) -> int:
     """Run `docker` (sdocker), `prune` or `images`, by settings at `place`, or the directory that has them."""
     if word == IMAGES:
         return images.show(place)
-    settings: Mapping[str, Any] = json_objects.parse(read_bytes(place)) or {}
+    settings: Mapping[str, Any] = json_objects.read(place)
     if word == DOCKER:
         return sdocker.run(words, str(settings.get("scratch", "")))
     if word == PRUNE:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
-from slurmfab.on_hosts.programs.containers import driver, gpus
+from slurmfab.on_hosts.programs.containers import driver, gpus, pmi
 
 PODMAN = "/usr/bin/podman"
 LABEL = "slurmfab.job"
@@ -40,11 +40,11 @@ CLOSED = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", 
 
 QUIET: Mapping[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
-RANK = "PMIX_RANK"  # the variable by which a task of a step knows that Slurm's server of PMIx is there for it
-
 OF_MPI = ("--env=PMIX_MCA_gds=hash", "--env=OMPI_MCA_btl=^sm,vader")
 """What a container of an MPI program lacks: the files of PMIx's server, and numbers of processes that differ from those
 of the program's other containers, by which Open MPI (5: sm, 4: vader) tells who shares its memory."""
+
+OF_PMI2 = ("--preserve-fds=1", "--env=%s=%d" % (pmi.PMI2, pmi.PASSED_ON))
 
 TOLD = ("SLURM", "CUDA_VISIBLE_DEVICES", "PMIX_", "PMI_", "OMPI_MCA_", "PRTE_MCA_")
 """How the names of variables begin that a container gets: those of Slurm, of CUDA and of MPI."""
@@ -62,8 +62,14 @@ class Call(NamedTuple):
     has_gpus: bool  # whether all GPUs were asked for, as by `--gpus all`
 
 
-def command(words: Sequence[str], environment: Mapping[str, str], scratch: str = "") -> List[str]:
-    """The call of Podman for a call of sdocker; `scratch` is the variable with a job's directory, if any."""
+def command(
+    words: Sequence[str], environment: Mapping[str, str], scratch: str = "", *, has_socket: bool = False
+) -> List[str]:
+    """The call of Podman for a call of sdocker.
+
+    `scratch`: the variable with a job's directory, if any. `has_socket`: whether the first file that is passed on leads
+    to Slurm's server of PMI-2.
+    """
     if not words or words[0] not in ("run", "create"):
         return [PODMAN, *words]
     call = parsed(words[1:])
@@ -74,6 +80,7 @@ def command(words: Sequence[str], environment: Mapping[str, str], scratch: str =
         *habits(call, environment),
         *mounts(call, environment, of_job(environment, scratch)),
         *variables(environment, of_job(environment, scratch)),
+        *(OF_PMI2 if has_socket else ()),
         *of_gpus(devices),
         *call.options,
         *call.rest,
@@ -124,7 +131,7 @@ def habits(call: Call, environment: Mapping[str, str]) -> List[str]:
     found = []
     if not call.names & {"--init", "--systemd"}:
         found.append("--init")
-    if RANK in environment:
+    if pmi.PMIX_RANK in environment:
         found += OF_MPI
     if not call.names & {"--rm", "--restart"}:
         found += ["--rm", "--label=" + LABEL]
@@ -141,7 +148,7 @@ def of_job(environment: Mapping[str, str], scratch: str) -> List[str]:
     Tasks of an MPI program have directories for temporary files of their own, in which they keep themselves apart by
     numbers of processes; these are the same in each container.
     """
-    names = (scratch, "" if RANK in environment else "TMPDIR")
+    names = (scratch, "" if pmi.PMIX_RANK in environment else "TMPDIR")
     return [name for name in dict.fromkeys(names) if name and environment.get(name)]
 
 
@@ -247,7 +254,9 @@ def run(words: Sequence[str], scratch: str = "") -> int:
     elif is_run and parsed(words[1:]).has_gpus and not gpus.of_job(environment):
         print("sdocker: the job has no GPU; ask for one with --gres=gpu:1.", file=sys.stderr)  # noqa: T201
     try:
-        os.execve(PODMAN, command(words, environment, scratch), environment)  # noqa: S606 - no shell is needed
+        has_socket = is_run and pmi.keep_socket(environment)
+        call = command(words, environment, scratch, has_socket=has_socket)
+        os.execve(PODMAN, call, environment)  # noqa: S606 - no shell is needed
     except OSError as error:
         print("sdocker: %s: %s" % (PODMAN, error.strerror), file=sys.stderr)  # noqa: T201
     return 127

@@ -10,7 +10,6 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.programs.gpu_check import history
 from slurmfab.on_hosts.programs.gpu_check import nodes as nodes_of
@@ -75,7 +74,7 @@ class Check:
         """Remove what a killed check has left: its jobs, its reservation, and nodes that it had resumed."""
         cancel_leftovers(self.context)
         if nodes_of.is_reserved(self.context):
-            nodes_of.give_back(self.context, json_objects.parse(read_bytes(self.retested)) or {})
+            nodes_of.give_back(self.context, json_objects.read(self.retested))
         if os.path.exists(self.retested):
             os.unlink(self.retested)
 
@@ -248,7 +247,7 @@ class Check:
 
 
 def pair_results(results: Mapping[pairs_of.Pair, Result]) -> pairs_of.PairResults:
-    """Which pairs passed, and which fall short."""
+    """Which pairs passed, and which fall short; one that was not measured is in neither."""
     good = tuple(pair for pair, one in results.items() if one.measured and not one.falls_short)
     return pairs_of.PairResults(good, tuple(pair for pair, one in results.items() if one.falls_short))
 

@@ -9,9 +9,9 @@ import re
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import gpus_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes.states import OURS, UPDATE_SECONDS, NodeState, node_states, records, state_of, update
-from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of
 
 REASON_PREFIX = OURS + "gpu check: "  # prefix of the reasons of nodes that fall short
 

@@ -61,7 +61,11 @@ def missing_devices(files: Sequence[str]) -> Causes:
 
 
 def xid_causes(memory: Dict[str, Any], path: str = KERNEL_LOG) -> Causes:
-    """Fatal errors since boot, or `forget`, kept in `memory`, as the kernel's log is limited."""
+    """Fatal errors since boot or the last `forget`.
+
+    `memory`: keeps them in `xids`, since the kernel's log is limited; errors up to `xids_after` (microseconds since
+    boot) do not count.
+    """
     known: Dict[str, str] = memory.setdefault("xids", {})
     after = memory.get("xids_after", -1)
     for match in XID_RECORD.finditer(driver_records(path)):

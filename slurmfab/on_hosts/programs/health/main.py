@@ -9,14 +9,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import sys
 import time
 from typing import Any, Callable, Dict, Mapping
 
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.language import ENGLISH
-from slurmfab.on_hosts.agent.core.reading import read_bytes
-from slurmfab.on_hosts.programs import replaced_file
+from slurmfab.on_hosts.programs import replaced_file, starting
 from slurmfab.on_hosts.programs.health import host_checks
 
 MEMORY = "/run/slurmfab/health.json"
@@ -43,16 +40,15 @@ def main(settings: str, word: str = "") -> int:
     Returns:
         The exit code: 0 whatever was found, since slurmd logs any other as an error, together with the output.
     """
-    os.environ.update(ENGLISH)
     left = countdown(time.monotonic() + TOTAL_SECONDS)
-    wanted = read_json(settings)
+    wanted = starting.begin(settings)
     if "node" not in wanted:
-        print("%s is missing or has no node: fab deploy" % settings, file=sys.stderr)  # noqa: T201
-        return 1
+        return starting.log("%s is missing or has no node: fab deploy" % settings)
     place = wanted.get("state", MEMORY)
     if word != "look" and not lock_run(place, waits=word == "forget"):
         return 0
-    memory = {name: value for name, value in read_json(place).items() if isinstance(value, REMEMBERED.get(name, ()))}
+    known = json_objects.read(place)
+    memory = {name: value for name, value in known.items() if isinstance(value, REMEMBERED.get(name, ()))}
     before = json.dumps(memory, sort_keys=True)
     if word == "forget":
         ignore_past_errors(wanted, memory)
@@ -101,11 +97,6 @@ def lock_run(path: str, *, waits: bool = False) -> bool:
     return True
 
 
-def read_json(path: str) -> Dict[str, Any]:
-    """The object in a JSON file; empty if the file is missing or invalid."""
-    return json_objects.parse(read_bytes(path)) or {}
-
-
 def save(path: str, text: str, *, is_new: bool) -> None:
     """Save the state, or only update its time stamp where it is not new; a failure is printed, and the run goes on."""
     try:
@@ -115,7 +106,7 @@ def save(path: str, text: str, *, is_new: bool) -> None:
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
         replaced_file.write(path, text)
     except OSError as error:
-        print("%s cannot be written: %s" % (path, error.strerror), file=sys.stderr)  # noqa: T201
+        starting.log("%s cannot be written: %s" % (path, error.strerror))
 
 
 def ignore_past_errors(wanted: Mapping[str, Any], memory: Dict[str, Any]) -> None:

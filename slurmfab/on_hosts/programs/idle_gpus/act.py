@@ -8,18 +8,15 @@ AdminComment, which slurmdbd keeps.
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.language import ENGLISH
-from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-from slurmfab.on_hosts.programs import replaced_file
+from slurmfab.on_hosts.programs import replaced_file, starting
 from slurmfab.on_hosts.programs.idle_gpus import notes
+from slurmfab.on_hosts.programs.starting import DAMAGED, log
 
 OLDEST = 600.0  # seconds since each node has looked; a node repeats its note every 240 s
 
@@ -60,11 +57,10 @@ def main(settings: str) -> int:
     `requeue` or `cancel`), `spare` (users, accounts and QOS), `partitions` (empty for all), `state` (path of the file
     that keeps when users were told). Returns the exit code: 1 if slurmctld did not answer, or mail could not be sent.
     """
-    os.environ.update(ENGLISH)
-    wanted = json_objects.parse(read_bytes(settings)) or {}
+    wanted = starting.begin(settings)
     if "after" not in wanted:
-        return log("%s is missing or damaged; the next deployment writes it" % settings)
-    known = json_objects.parse(read_bytes(wanted["state"])) or {}
+        return log(DAMAGED % settings)
+    known = json_objects.read(wanted["state"])
     policy = Policy(Context(), wanted, {job: int(when) for job, when in known.items() if isinstance(when, int)})
     try:
         policy.look(time.time())
@@ -72,12 +68,6 @@ def main(settings: str) -> int:
         policy.failures += log(str(error))
     replaced_file.write(wanted["state"], json.dumps(policy.told, sort_keys=True) + "\n")
     return 1 if policy.failures else 0
-
-
-def log(text: str) -> int:
-    """Print a line for the journal, and return exit code 1."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
-    return 1
 
 
 def holders(context: Context) -> Iterator[Holder]:

@@ -12,17 +12,16 @@ import os
 import re
 import select
 import subprocess
-import sys
 import time
 from typing import Callable, Dict, FrozenSet, Iterator, Optional, Tuple
 
-from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.language import ENGLISH
-from slurmfab.on_hosts.agent.core.reading import names, read_bytes, read_text
+from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.facts import nvidia_gpus
 from slurmfab.on_hosts.agent.facts.pci import address
+from slurmfab.on_hosts.programs import starting
 from slurmfab.on_hosts.programs.idle_gpus import notes
+from slurmfab.on_hosts.programs.starting import DAMAGED, log
 
 EVERY = 10  # seconds between two reports
 LONGEST_GAP = 13.5  # seconds between two reports within which every sample is in one of them
@@ -42,29 +41,22 @@ SAMPLES = "GPU Utilization Samples"
 
 def main(settings: str) -> int:
     """Look at GPUs until nvidia-smi ends, by JSON with `node` and `after`; 1, and systemd starts it again."""
-    os.environ.update(ENGLISH)
-    wanted = json_objects.parse(read_bytes(settings)) or {}
+    wanted = starting.begin(settings)
     if not isinstance(wanted.get("node"), str) or not isinstance(wanted.get("after"), int):
-        return failed("%s is missing or damaged; the next deployment writes it" % settings)
+        return log(DAMAGED % settings)
     minors = {
         str(gpu["bus"]): int(gpu["minor"])
         for gpu in (nvidia_gpus.driver_gpus("") or nvidia_gpus.parse_details(nvidia_gpus.run_smi("", "-q")))
     }
     if not minors:
-        return failed("NVIDIA's driver names no GPU")
+        return log("NVIDIA's driver names no GPU")
     watch = Watch(wanted["node"], wanted["after"], time.time())
     with subprocess.Popen(SMI, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
         try:
             watch_reports(watch, minors, run)
         finally:
             run.kill()
-    return failed("nvidia-smi has ended with exit code %s" % run.returncode)
-
-
-def failed(text: str) -> int:
-    """Print an error for the journal, and return exit code 1."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
-    return 1
+    return log("nvidia-smi has ended with exit code %s" % run.returncode)
 
 
 def watch_reports(watch: Watch, minors: Dict[str, int], run: subprocess.Popen[bytes]) -> None:
@@ -177,6 +169,6 @@ def note(context: Context, job: str, node: str, idle: Optional[notes.Idle]) -> b
         if wanted != present:
             notes.write(context, job, wanted)
     except ResourceFailed as error:
-        failed("job %s: %s" % (job, error))
+        log("job %s: %s" % (job, error))
         return False
     return True

@@ -8,10 +8,10 @@ from __future__ import annotations
 import html
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from slurmfab.on_hosts.agent.client.amounts import clock, mebibytes_of, number_of, seconds_of
 from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_SETTINGS
-from slurmfab.on_hosts.programs.user_tools.amounts import clock, mebibytes_of, number_of, seconds_of
 
 FIELDS = ("partition", "time", "cpus", "memory", "gpus", "account")
 MOST_LETTERS = 100  # of an answer

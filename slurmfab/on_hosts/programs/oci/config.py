@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence
 
+from slurmfab.on_hosts.programs.containers import pmi
 from slurmfab.on_hosts.programs.containers.driver import PLACE, Pairs
 
 NO_HOME = "slurmfab.home"  # an annotation of a bundle; with the value `no`, its containers do not have the user's home
@@ -18,11 +19,10 @@ KEPT = ("HOME", "TERM")  # variables that an image does not set: they are those 
 SLURMS, BATCH = "/tmp/slurm/", "/dev/slurm-batch/"  # noqa: S108 - the first is Slurm's choice
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MEMORY = "/dev/shm"  # noqa: S108 - the job's own shared memory
-RANK = "PMIX_RANK"  # the variable by which a task of a step knows that Slurm's server of PMIx is there for it
 
 NO_MPI = (
-    "this Slurm gives a container nothing of PMIx, so its tasks would not find each other: run an MPI program in a "
-    "container by `srun sdocker run` or `srun apptainer exec`; one without MPI runs with srun --mpi=none"
+    "this Slurm gives a container nothing of its server for MPI, so its tasks would not find each other: run an MPI "
+    "program in a container by `srun sdocker run` or `srun apptainer exec`; one without MPI runs with srun --mpi=none"
 )
 DEVICE, PLAIN, READ_ONLY = ("bind", "rw", "nosuid", "noexec"), ("rbind", "rw", "nosuid", "nodev"), ("bind", "ro")
 
@@ -40,6 +40,7 @@ class Job(NamedTuple):
     home: str = ""  # the user's home; empty if the container does not have it
     directories: Sequence[str] = ()  # further directories of the host that the container sees, at the same paths
     has_mpi: bool = False  # whether its tasks find each other by PMIx
+    has_socket: bool = False  # whether the first file that is passed on leads to Slurm's server of PMI-2
 
 
 def of_job(config: Mapping[str, Any], image: Mapping[str, str], job: Job) -> Config:
@@ -93,7 +94,7 @@ def mounts(config: Mapping[str, Any], job: Job) -> list[Config]:
         *(one for one in given if one["destination"] not in shared),
         *(_mount(path, path, ("rbind",)) for path in shared),
         *(_mount(path, path, DEVICE) for path in (*job.gpus, *job.others)),
-        *(_mount(path, inside, READ_ONLY) for path, inside in placed(job.driver, driver_place(root))),
+        *(_mount(path, driver_place(root) + inside[len(PLACE) :], READ_ONLY) for path, inside in job.driver),
     ]
 
 
@@ -115,6 +116,8 @@ def environment(pairs: Iterable[str], image: Mapping[str, str], job: Job, place:
     if job.has_mpi:
         # Its other ways are files of the server's, in a directory for which an image need have no room.
         found.setdefault("PMIX_MCA_gds", "hash")
+    if job.has_socket:
+        found[pmi.PMI2] = str(pmi.PASSED_ON)
     if job.driver:
         found["PATH"] = _joined(found["PATH"], place + "/bin")
         # The host's own says where libraries are on the host.
@@ -131,11 +134,6 @@ def variables_of(pairs: Iterable[str]) -> dict[str, str]:
 def driver_place(root: str) -> str:
     """Where a container has the driver: below /dev if the bundle has no room elsewhere, as somebody else's."""
     return PLACE if has_room(root, PLACE + "/lib64") else OTHER_PLACE
-
-
-def placed(driver: Pairs, place: str) -> Pairs:
-    """The files of the driver, with their paths in a container that has them at this place."""
-    return tuple((path, place + inside[len(PLACE) :]) for path, inside in driver)
 
 
 def has_room(root: str, path: str) -> bool:

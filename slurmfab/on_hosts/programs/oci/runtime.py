@@ -15,7 +15,7 @@ import stat
 import sys
 from typing import Any
 
-from slurmfab.on_hosts.programs.containers import driver, gpus
+from slurmfab.on_hosts.programs.containers import driver, gpus, pmi
 from slurmfab.on_hosts.programs.oci import config, records
 
 CRUN = "/usr/bin/crun"
@@ -39,33 +39,36 @@ def run(bundle: str, task: str, names: str) -> int:
     try:
         made = read(os.path.join(bundle, "config.json"))
         variables = config.variables_of(made.get("process", {}).get("env", ()))
-        text = json.dumps(whole(made, variables, names.split(",")))
+        has_socket = pmi.keep_socket(variables)
+        text = json.dumps(whole(made, variables, names.split(","), has_socket))
         record = records.make(task)
         # It is passed on as an open file: slurmstepd would leave its directory behind with another file in it.
         file = os.memfd_create("config.json", 0)
         with open(file, "wb", closefd=False) as out:
             out.write(text.encode())
-        words = ["--root", record, "--cgroup-manager=disabled", "run", "--bundle", bundle]
+        kept = ["--preserve-fds=1"] if has_socket else []
+        words = ["--root", record, "--cgroup-manager=disabled", "run", "--bundle", bundle, *kept]
         os.execve(CRUN, ["crun", *words, "--config", "/proc/self/fd/%d" % file, "slurm-" + task], CLEAN)  # noqa: S606
     except (OSError, ValueError, AttributeError, TypeError) as error:
         print("slurmfab: the container was not started: %s" % error, file=sys.stderr)  # noqa: T201
     return FAILED
 
 
-def whole(made: dict[str, Any], variables: dict[str, str], names: list[str]) -> config.Config:
+def whole(made: dict[str, Any], variables: dict[str, str], names: list[str], has_socket: bool = False) -> config.Config:
     """The configuration of a container of this process's job.
 
     Args:
         made: the configuration that slurmstepd has made.
         names: variables that name directories of the job.
+        has_socket: whether the first file that is passed on leads to Slurm's server of PMI-2.
 
     Raises:
         OSError: the bundle's own configuration cannot be read.
         ValueError: it is no JSON, or Slurm tells the tasks of an MPI program nothing of each other.
     """
-    has_mpi = config.RANK in variables
+    has_mpi = pmi.PMIX_RANK in variables
     tasks = variables.get("SLURM_STEP_NUM_TASKS", "1")
-    if not has_mpi and variables.get("SLURM_MPI_TYPE", "").startswith("pmix") and tasks != "1":
+    if not (has_mpi or has_socket) and variables.get("SLURM_MPI_TYPE", "").startswith("pmi") and tasks != "1":
         raise ValueError(config.NO_MPI)
     bundle = variables.get("SLURM_CONTAINER") or os.path.dirname(made.get("root", {}).get("path", ""))
     own = read(os.path.join(bundle, "config.json"))
@@ -79,6 +82,7 @@ def whole(made: dict[str, Any], variables: dict[str, str], names: list[str]) -> 
         home_of(own),
         directories(variables, names),
         has_mpi,
+        has_socket,
     )
     # Slurm 22.05 takes the root to be `rootfs`, whatever the bundle says.
     root = {**own.get("root", {}), "path": os.path.join(bundle, own.get("root", {}).get("path", "rootfs"))}

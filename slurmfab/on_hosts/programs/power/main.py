@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 import syslog
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from slurmfab.on_hosts.agent.client import commands
-from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.language import ENGLISH
-from slurmfab.on_hosts.agent.core.reading import read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
+from slurmfab.on_hosts.programs import starting
 from slurmfab.on_hosts.programs.power import switches
 
 HARMLESS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
@@ -84,9 +81,8 @@ def main(word: str, settings: str, hostlist: str = "") -> int:
     Returns:
         The exit code: 1 if something failed or was refused, which slurmctld logs; the reasons are in the journal.
     """
-    os.environ.update(ENGLISH)
     syslog.openlog("slurmfab-power", syslog.LOG_PID, syslog.LOG_DAEMON)
-    wanted = json_objects.parse(read_bytes(settings)) or {}
+    wanted = starting.begin(settings)
     if not wanted.get("nodes") or word not in (SUSPEND, RESUME, CHOOSE):
         return log_failure("%s is missing or names no nodes; the next deployment writes it" % settings)
     try:
@@ -101,8 +97,7 @@ def main(word: str, settings: str, hostlist: str = "") -> int:
 def log_failure(text: str) -> int:
     """Log an error, and return exit code 1."""
     syslog.syslog(syslog.LOG_ERR, text)
-    print(text, file=sys.stderr)  # noqa: T201
-    return 1
+    return starting.log(text)
 
 
 def choose(wanted: Mapping[str, Any]) -> int:

@@ -10,17 +10,15 @@ from __future__ import annotations
 import os
 import pwd
 import select
-import sys
 import syslog
 import time
 from typing import Any, Callable, Mapping
 
-from slurmfab.on_hosts.agent.core import json_objects, removal
-from slurmfab.on_hosts.agent.core.language import ENGLISH
-from slurmfab.on_hosts.agent.core.reading import read_bytes
+from slurmfab.on_hosts.agent.core import removal
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import Folder
 from slurmfab.on_hosts.agent.scratch import job_directories
+from slurmfab.on_hosts.programs import starting
 
 PROLOG, EPILOG = "prolog", "epilog"
 
@@ -47,12 +45,11 @@ def main(word: str, settings: str) -> int:
         The exit code: 1 if the directory could not be made. A directory that cannot be removed is only logged: it is
         closed to other users, and another try is made after the next job.
     """
-    os.environ.update(ENGLISH)
     syslog.openlog("slurmfab-scratch", syslog.LOG_PID, syslog.LOG_DAEMON)
-    wanted = json_objects.parse(read_bytes(settings)) or {}
+    wanted = starting.begin(settings)
     job, uid = os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_JOB_UID", "")
     if not all(isinstance(wanted.get(key), str) for key in ("path", "mount", "node")):
-        reason = "%s is missing or damaged; the next deployment writes it" % settings
+        reason = starting.DAMAGED % settings
     elif not job_directories.is_job(job) or not uid.isdigit():
         reason = "slurmd gave no job: SLURM_JOB_ID is %s, SLURM_JOB_UID %s" % (ascii(job), ascii(uid))
     elif word == PROLOG:
@@ -62,8 +59,8 @@ def main(word: str, settings: str) -> int:
     if not reason:
         return 0
     log("%s of job %s: %s" % (word, job, reason))
-    print(reason, file=sys.stderr)  # noqa: T201 - slurmd logs it
-    return 1 if word == PROLOG else 0
+    code = starting.log(reason)  # slurmd logs it
+    return code if word == PROLOG else 0
 
 
 def log(text: str) -> None:

@@ -102,7 +102,7 @@ class Figures:
 
 
 def series(figure: Figure, labels: Sequence[str], value: float) -> str:
-    """One line of the file."""
+    """One line of the file: a figure's value for these values of its labels."""
     pairs = ['%s="%s"' % pair for pair in zip(figure.labels, map(escaped, labels))]  # noqa: B905 - put() compares
     return "%s%s %s" % (figure.name, "{%s}" % ",".join(pairs) if pairs else "", number(value))
 

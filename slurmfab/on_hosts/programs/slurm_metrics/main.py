@@ -5,17 +5,15 @@ from __future__ import annotations
 import calendar
 import os
 import socket
-import sys
 import time
 from typing import Any, Callable, Mapping, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.language import ENGLISH
-from slurmfab.on_hosts.agent.core.reading import names, read_bytes
+from slurmfab.on_hosts.agent.core.reading import names
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes.states import records
-from slurmfab.on_hosts.programs import replaced_file
+from slurmfab.on_hosts.programs import replaced_file, starting
 from slurmfab.on_hosts.programs.gpu_check import history
 from slurmfab.on_hosts.programs.slurm_metrics import slurm
 from slurmfab.on_hosts.programs.slurm_metrics.figures import Figures, label
@@ -64,7 +62,7 @@ def seconds(entry: Mapping[str, Any]) -> Optional[float]:
 
 def collect_drift(figures: Figures, path: str) -> None:
     """Put time, hosts by state and resources by kind of the last comparison from its JSON file."""
-    found = json_objects.parse(read_bytes(path)) or {}
+    found = json_objects.read(path)
     when, hosts = found.get("time"), found.get("hosts")
     if isinstance(when, (int, float)) and isinstance(hosts, dict):
         figures.put("slurmfab_drift_last_run_timestamp_seconds", when)
@@ -86,10 +84,9 @@ def main(settings: str) -> int:
     explains. Returns the exit code: 1 where slurmctld answers, but not all of its figures could be read; the file has
     the others.
     """
-    os.environ.update(ENGLISH)
-    wanted = json_objects.parse(read_bytes(settings)) or {}
+    wanted = starting.begin(settings)
     if not isinstance(wanted.get("file"), str):
-        return complain("%s is missing or damaged; the next deployment writes it" % settings)
+        return starting.log(starting.DAMAGED % settings)
     began, clock = time.time(), time.monotonic()
     figures, code = Figures(), 0
     if wanted.get("slurm"):
@@ -104,12 +101,6 @@ def main(settings: str) -> int:
     figures.put("slurmfab_metrics_duration_seconds", round(time.monotonic() - clock, 3))
     replaced_file.write(wanted["file"], figures.text())
     return code
-
-
-def complain(text: str) -> int:
-    """Log an error in the journal, and return exit code 1."""
-    print(text, file=sys.stderr)  # noqa: T201
-    return 1
 
 
 def of_slurm(figures: Figures, now: float, *, has_accounts: bool) -> int:
@@ -154,7 +145,7 @@ def pinged(context: Context) -> str:
     try:
         return context.run(commands.PING, seconds=COMMAND_SECONDS).stdout.decode(errors="replace")
     except ResourceFailed as failed:
-        complain(str(failed))
+        starting.log(str(failed))
         return ""
 
 
@@ -163,5 +154,5 @@ def tried(part: Callable[[], None]) -> int:
     try:
         part()
     except ResourceFailed as failed:
-        return complain(str(failed))
+        return starting.log(str(failed))
     return 0

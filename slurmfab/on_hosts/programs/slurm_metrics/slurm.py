@@ -7,9 +7,9 @@ import re
 from typing import Dict, FrozenSet, Iterable, List, Mapping, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import gpus_of
 from slurmfab.on_hosts.agent.nodes.states import NodeState, state_of
 from slurmfab.on_hosts.programs.slurm_metrics.figures import MOST, OTHER, Figures, bounded, first, label
-from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of
 
 MEBIBYTE = 1 << 20
 

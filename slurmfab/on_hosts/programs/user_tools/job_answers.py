@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import List, NamedTuple, Optional, Set, Tuple
 
+from slurmfab.on_hosts.agent.client.amounts import UNTYPED, clock, mebibytes_of
 from slurmfab.on_hosts.programs.user_tools import sbatch_options
-from slurmfab.on_hosts.programs.user_tools.amounts import UNTYPED, clock, mebibytes_of
 from slurmfab.on_hosts.programs.user_tools.cluster import Cluster, most_gpus
 from slurmfab.on_hosts.programs.user_tools.job_script import CALLS
 from slurmfab.on_hosts.programs.user_tools.wanted import GIB, memory_text, read_time, total

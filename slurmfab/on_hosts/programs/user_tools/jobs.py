@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
+from slurmfab.on_hosts.agent.client.amounts import clock, gpus_of, seconds_of
 from slurmfab.on_hosts.agent.client.commands import moment
 from slurmfab.on_hosts.programs.idle_gpus.notes import Note
-from slurmfab.on_hosts.programs.user_tools.amounts import clock, gpus_of, seconds_of
 from slurmfab.on_hosts.programs.user_tools.asking import JOB_FIELDS
 
 

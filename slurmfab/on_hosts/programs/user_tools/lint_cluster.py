@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, Iterator, List, Mapping, Tuple
 
-from slurmfab.on_hosts.programs.user_tools.amounts import UNTYPED, clock, mebibytes_of, number_of, seconds_of, tres_of
+from slurmfab.on_hosts.agent.client.amounts import UNTYPED, clock, mebibytes_of, number_of, seconds_of, tres_of
 from slurmfab.on_hosts.programs.user_tools.cluster import Cluster, is_for_others, most_gpus
 from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, hint, listed, warning
 from slurmfab.on_hosts.programs.user_tools.limits import Association

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Dict, Mapping, NamedTuple, Optional, Tuple
 
+from slurmfab.on_hosts.agent.client.amounts import gpus_of, mebibytes_of, number_of, seconds_of
 from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
-from slurmfab.on_hosts.programs.user_tools.amounts import gpus_of, mebibytes_of, number_of, seconds_of
 
 
 class Node(NamedTuple):

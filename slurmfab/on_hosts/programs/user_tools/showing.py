@@ -6,8 +6,8 @@ import os
 import time
 from typing import Dict, List, Mapping, Sequence, TextIO
 
+from slurmfab.on_hosts.agent.client.amounts import UNTYPED
 from slurmfab.on_hosts.programs.user_tools import hostnames, reasons
-from slurmfab.on_hosts.programs.user_tools.amounts import UNTYPED
 from slurmfab.on_hosts.programs.user_tools.jobs import Job
 from slurmfab.on_hosts.programs.user_tools.state import State
 
@@ -39,7 +39,10 @@ def lines(state: State, paint: Paint, now: float, width: int) -> List[str]:
     found = [paint("%s status:" % state.cluster, BOLD), *cluster(state), ""]
     found.append(paint("Jobs of %s:" % state.person.name, BOLD))
     found += [paint(one.text, YELLOW if one.is_used_up else "") for one in state.limits]
-    found += table(state.jobs[:MOST_JOBS], paint) if state.jobs else [none(state)]
+    if state.jobs:
+        found += table(state.jobs[:MOST_JOBS], paint)
+    else:  # those of another user may be there, and not shown
+        found.append("No jobs." if state.person.is_caller else "No jobs are shown to you.")
     if len(state.jobs) > MOST_JOBS:
         found.append("... and %d more; --json has them all." % (len(state.jobs) - MOST_JOBS))
     idle = ["%s: %s" % (one.id, one.idle_gpus) for one in state.jobs if one.idle_gpus][:MOST_JOBS]
@@ -47,11 +50,6 @@ def lines(state: State, paint: Paint, now: float, width: int) -> List[str]:
     waiting = why(state.jobs, now, max(NARROWEST, width))
     found += ["", paint("Why jobs wait:", BOLD), *waiting] if waiting else []
     return [*found, *([""] if state.notes else []), *state.notes]
-
-
-def none(state: State) -> str:
-    """The line in place of jobs: those of another user may be there, and not shown."""
-    return "No jobs." if state.person.is_caller else "No jobs are shown to you."
 
 
 def cluster(state: State) -> List[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from slurmfab.on_hosts.programs.user_tools.amounts import NONE, UNITS
+from slurmfab.on_hosts.agent.client.amounts import NONE, UNITS
 
 USER, ACCOUNT, ALL = "user", "account", "all"
 """Whose use is limited: of the user, of the user's account, or of all users."""

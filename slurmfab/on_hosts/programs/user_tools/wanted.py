@@ -7,8 +7,8 @@ import os
 import re
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
+from slurmfab.on_hosts.agent.client.amounts import UNTYPED, clock, gpus_of, mebibytes_of, seconds_of
 from slurmfab.on_hosts.programs.user_tools import sbatch_options
-from slurmfab.on_hosts.programs.user_tools.amounts import UNTYPED, clock, gpus_of, mebibytes_of, seconds_of
 from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, hint, warning
 from slurmfab.on_hosts.programs.user_tools.job_script import quoted
 from slurmfab.on_hosts.programs.user_tools.submit_script import MAGIC, Setting

@@ -12,8 +12,7 @@ from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.inventory import job_scripts
 from slurmfab.core.plan.phases import scripts
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.files.scripts import Scripts
 
 ODD = 'it\'s $HOME `id` \\\\n \\"x\\" %s'

@@ -6,7 +6,7 @@ import pytest
 from support import cluster
 
 from slurmfab.base.errors import InputError
-from slurmfab.on_hosts.programs.user_tools.amounts import seconds_of
+from slurmfab.on_hosts.agent.client.amounts import seconds_of
 
 HEAD = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'
 

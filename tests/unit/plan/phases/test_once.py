@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.core.plan.phases.once import once
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 

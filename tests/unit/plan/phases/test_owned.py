@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.core.plan.phases.owned import owned
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 
 FILE = OwnedFile("/etc/profile.d/modules.sh", "x\n")

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 import slurmfab
-from slurmfab.core.plan.phases import programs, user_tools
+from slurmfab.core.plan.phases import user_tools
+from slurmfab.core.plan.phases.capability import program_files
 
 TOP = Path(slurmfab.__file__).parents[1]
 NAMES = ("containers", "gpu_check", "health", "oci", "power", "scratch", "slurm_metrics")
 PROGRAMS = {
-    **{name: programs.files(f"programs.{name}.main") for name in NAMES},
-    "backup": programs.files("agent.backup.timed_backup"),
-    "user_tools": programs.files("programs.user_tools.main", *user_tools.MODULES),
+    **{name: program_files(f"programs.{name}.main") for name in NAMES},
+    "backup": program_files("agent.backup.timed_backup"),
+    "user_tools": program_files("programs.user_tools.main", *user_tools.MODULES),
 }
 
 

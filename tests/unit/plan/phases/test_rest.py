@@ -12,8 +12,7 @@ from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 from slurmfab.base.paths import JWT_KEY
 from slurmfab.core.plan.phases import daemons, packages, rest
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.on_hosts.agent.files.absent import Absent
-from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 from slurmfab.on_hosts.agent.services.service import Service
 

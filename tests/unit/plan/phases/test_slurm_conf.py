@@ -11,7 +11,7 @@ from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 from slurmfab.cluster.facts import MADE_BY_SLURMFAB
 from slurmfab.core.plan.phases import slurm_conf
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.on_hosts.agent.files.absent import Absent
+from slurmfab.on_hosts.agent.files.file import Absent
 
 DATABASE = THREE_HOSTS.replace("addresses: {", "addresses: {d1: 10.0.0.9, ") + "database: d1\n"
 HAND_MADE = "# ann, 2019\nClusterName=lab\nSlurmctldHost=c1\nNodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=ALL\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,27 @@ def test_run_when_srun_has_started_an_mpi_program_then_its_tasks_find_each_other
     own = found.index("--env=OMPI_MCA_btl")
     assert {*sdocker.OF_MPI, "--env=PMIX_NAMESPACE", "--env=PMIX_RANK"} < set(found)
     assert found.index(sdocker.OF_MPI[1]) < own, "what the job says counts"
+
+
+def test_run_when_a_task_speaks_with_the_server_of_pmi_2_then_its_container_does() -> None:
+    words = sdocker.command(["run", "image"], {"PMI_FD": "9"}, has_socket=True)
+    assert words[-3:] == ["--preserve-fds=1", "--env=PMI_FD=3", "image"]
+    assert words.index("--env=PMI_FD") < words.index("--env=PMI_FD=3"), "what the container has counts"
+
+
+@pytest.mark.parametrize(("number", "said"), [("{}", "True hello"), ("99", "False"), ("none", "False"), ("", "False")])
+def test_the_socket_of_pmi_2_when_it_is_open_then_is_the_first_file_that_is_passed_on(number: str, said: str) -> None:
+    reads, writes = os.pipe()
+    os.write(writes, b"hello")
+    script = (
+        "import os, sys; from slurmfab.on_hosts.programs.containers import pmi\n"
+        "kept = pmi.keep_socket({'PMI_FD': sys.argv[1]}); print(kept, os.read(3, 5).decode() if kept else '')"
+    )
+    words = [sys.executable, "-c", script, number.format(reads)]
+    done = subprocess.run(words, pass_fds=(reads,), capture_output=True, text=True, check=True)
+    os.close(reads)
+    os.close(writes)
+    assert done.stdout.strip() == said
 
 
 def test_run_when_the_job_has_a_directory_for_temporary_files_then_it_is_there_but_not_for_mpi(node: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.phases.capability import program_files
 
 SCONTROL = """#!/bin/sh
 echo "$*" >> {place}/asked
@@ -38,7 +38,7 @@ class Bed:
     place: Path
 
     def __post_init__(self) -> None:
-        for name, text in programs.files("programs.health.main"):
+        for name, text in program_files("programs.health.main"):
             path = self.place / "program" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)

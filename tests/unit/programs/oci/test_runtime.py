@@ -67,11 +67,12 @@ def test_run_when_the_bundle_is_gone_then_it_says_so(spool: Path, capsys: pytest
     assert "the container was not started" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["pmix_v4", "pmi2"])
 def test_run_when_slurm_tells_the_tasks_of_an_mpi_program_nothing_then_it_names_the_ways_that_do(
-    spool: Path, capsys: pytest.CaptureFixture[str]
+    spool: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     made = json.loads((spool / "config.json").read_text())
-    made["process"]["env"] += ["SLURM_MPI_TYPE=pmix_v4", "SLURM_STEP_NUM_TASKS=2"]
+    made["process"]["env"] += [f"SLURM_MPI_TYPE={kind}", "SLURM_STEP_NUM_TASKS=2"]
     (spool / "config.json").write_text(json.dumps(made))
     assert main("run", str(spool), "7.0.0", "TMPDIR") == runtime.FAILED
     assert "`srun sdocker run` or `srun apptainer exec`" in capsys.readouterr().err

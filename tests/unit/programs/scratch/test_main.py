@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.core.plan.phases import programs
+from slurmfab.core.plan.phases.capability import program_files
 from slurmfab.on_hosts.programs.scratch.main import watched
 
 Around = Callable[[str, str], subprocess.CompletedProcess[str]]
@@ -28,7 +28,7 @@ def base(tmp_path: Path) -> Path:
 @pytest.fixture
 def around(tmp_path: Path, base: Path) -> Around:
     """Runs the prolog or the epilog of a job of the user of this process."""
-    for name, text in programs.files("programs.scratch.main"):
+    for name, text in program_files("programs.scratch.main"):
         place = tmp_path / "program" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.on_hosts.programs.user_tools import amounts
+from slurmfab.on_hosts.agent.client import amounts
 
 
 @pytest.mark.parametrize(
