@@ -45,7 +45,7 @@ AUTHENTICATION = "Authentication timeout"
 """Part of paramiko's message if sshd neither accepts nor refuses a login in time."""
 
 # paramiko compares each message's code byte by byte in Python, which is a tenth of what a connection costs.
-paramiko.packet.constant_time_bytes_eq = hmac.compare_digest  # type: ignore[attr-defined]
+paramiko.util.constant_time_bytes_eq = hmac.compare_digest  # type: ignore[assignment]
 # Without a handler of its own, paramiko's reports of lost connections go to standard error, tracebacks and all.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 

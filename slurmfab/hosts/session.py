@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Protocol
 
 from slurmfab.base import answers
@@ -90,6 +91,7 @@ class Stream(Protocol):
         """Whether a few bytes can be sent without waiting for the host."""
 
 
+@cache
 def command(*, become: bool) -> str:
     """The command that starts the agent; it is constant, so that no secret is in the process list."""
     python = f"python3 {' '.join(payload.FLAGS)} -c {quoted(payload.BOOT)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import queue
 import socket
 import threading
@@ -221,6 +222,10 @@ def test_a_key_that_is_missing_or_encrypted_or_none_is_told(tmp_path: Path) -> N
         load_key(str(tmp_path / "text"))
     with pytest.raises(InputError, match="cannot be used as a private key"):
         load_key(str(tmp_path))
+
+
+def test_codes_of_messages_are_compared_by_a_function_of_python_itself() -> None:
+    assert vars(paramiko.packet)["util"].constant_time_bytes_eq is hmac.compare_digest
 
 
 def test_a_host_that_vanishes_is_noticed_within_20_s() -> None:
