@@ -12,13 +12,19 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.trusted_addresses import is_source
 from slurmfab.cluster.slurm import mixed
-from slurmfab.cluster.slurm.platform import DEBIAN, installed
+from slurmfab.cluster.slurm.platform import DEBIAN, DNF, installed, unsupported, wanted
 from slurmfab.core.plan.preflight.addresses import NAMES
 from slurmfab.core.plan.preflight.package_kinds import wrong_packages
 from slurmfab.core.plan.slurm_series import series, version
 
 CLOCK_SECONDS = 240
 """The greatest clock offset in seconds: munge refuses credentials after 300 s (munged(8), TTL), transfer included."""
+
+UNLABELLED = (
+    "SELinux is enforcing there, and slurmfab does not label its files yet, so that sshd would not read the slurm "
+    "user's keys, nor daemons their files. To try slurmfab there: setenforce 0, and SELINUX=permissive in "
+    "/etc/selinux/config."
+)
 
 
 def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
@@ -83,9 +89,12 @@ def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dic
 
 def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
     """Why the host's distribution, or the Slurm on it, is not supported; empty if it is."""
-    if not fact.is_debian:
-        system = fact.os_id or "an unknown system"
-        return f"it runs {system}; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."
+    meant = wanted(cluster)
+    reason = unsupported((fact.os_id, *fact.os_like.split()), fact.codename, meant)
+    if reason:
+        return reason
+    if fact.enforces_selinux and meant.manager == DNF:
+        return UNLABELLED
     try:
         series(fact, cluster)
     except SlurmfabError as error:
@@ -153,7 +162,8 @@ def wrong_slurm(
 
 def back(fact: HostFacts, controller: HostFacts) -> str:
     """How a host gets the controller's packages of Slurm, as the end of a sentence."""
-    names = (installed(fact) or DEBIAN).slurm_packages
+    kind = installed(fact) or DEBIAN
+    names = kind.slurm_packages
     theirs = {controller.packages[name] for name in names if name in controller.packages}
-    words = (f"{name}={min(theirs, default='')}" for name in sorted(fact.packages) if name in names)
-    return mixed.back_to(words, fact.name, libraries=True)
+    words = (f"{name}{kind.manager.joint}{min(theirs, default='')}" for name in sorted(fact.packages) if name in names)
+    return mixed.back_to(words, fact.name, libraries=True, manager=kind.manager)

@@ -39,7 +39,8 @@ def two_kinds(fact: HostFacts, found: tuple[Platform, ...], meant: Platform) -> 
     each = " and ".join(f"{one.title}: {', '.join(names(fact, one))}" for one in found)
     return (
         f"it has two kinds of Slurm's packages, which have the same files ({each}); the cluster file is for "
-        f"{meant.title}. Take the others away first, while no job runs there: {STOP}; apt-get remove {' '.join(others)}"
+        f"{meant.title}. Take the others away first, while no job runs there: {STOP}; {meant.manager.remove} "
+        f"{' '.join(others)}"
     )
 
 
@@ -50,7 +51,7 @@ def another_kind(fact: HostFacts, found: Platform, meant: Platform) -> str:
     return (
         f"it has Slurm of {found.title} ({', '.join(there)}), and the cluster file is for {meant.title}; slurmfab "
         f"installs neither over the other. If they are right: {found.key(series)} in the cluster file. If not, take "
-        f"them away first, while no job runs there: {STOP}; apt-get remove {' '.join(there)}"
+        f"them away first, while no job runs there: {STOP}; {found.manager.remove} {' '.join(there)}"
     )
 
 
@@ -62,7 +63,8 @@ def no_package(fact: HostFacts, meant: Platform) -> str:
         f"it has Slurm {fact.slurm_version} of no package that slurmfab knows ({', '.join(programs)}), and slurmfab "
         f"installs nothing over it (it knows {' and '.join(one.title for one in PLATFORMS.values() if one.core)}). To "
         f"keep it: {SOURCE.key(str(SlurmVersion.parse(fact.slurm_version)))} in the cluster file. If not, take it away "
-        f"first, while no job runs there: {STOP}; then remove its files or its packages (dpkg -S {programs[0]})"
+        f"first, while no job runs there: {STOP}; then remove its files or its packages ({meant.manager.owner} "
+        f"{programs[0]})"
     )
 
 
