@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import disks, smd_standin, sources, state
+from slurmfab.lab import disks, el_standin, smd_standin, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
-from slurmfab.lab.spec import UBUNTU_SUITES
+from slurmfab.lab.spec import EL, UBUNTU_SUITES
 
 INSTALLED = (
     "systemd systemd-sysv dbus libpam-systemd openssh-server python3 sudo iproute2 iputils-ping procps ca-certificates"
@@ -182,11 +182,14 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
 def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[Path, ...]:
     """Paths of the directories that make a base tree's hosts, topmost first, for one kind of Slurm packages.
 
-    `kind`: `debian`, or `smd` for a tree that also has a package source with the stand-in for SchedMD's packages.
-    Raises LabError if the packages cannot be made, or another process builds for too long.
+    `kind`: `debian`, or `smd` for a tree that also has a package source with the stand-in for SchedMD's packages, or
+    `el-smd` for the stand-in for Enterprise Linux. Raises LabError if the packages cannot be made, or another process
+    builds for too long.
     """
     if kind == "debian":
         return (tree,)
+    if kind == EL:
+        return (_enterprise_linux(tree, progress), tree)
     debs = tree / "var/cache/apt/archives"
     recipe = (ADD_SOURCE, LOCAL_SOURCE, inspect.getsource(smd_standin), sorted(deb.name for deb in debs.glob("*.deb")))
 
@@ -199,6 +202,17 @@ def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[
 
     message = f"packing the stand-in for SchedMD's packages for the base tree {tree.name}, once"
     return (_layer(tree, repr(recipe), add, lambda: progress(message)), tree)
+
+
+def _enterprise_linux(tree: Path, progress: Callable[[str], None]) -> Path:
+    """Path of the overlay that makes the stand-in for Enterprise Linux of a base tree of Debian."""
+
+    def build(place: Path) -> None:
+        el_standin.prepare(tree / "var/cache/apt/archives", place)
+        call([*CONTAINED, "sh", "-c", el_standin.BUILD, "sh", str(tree), str(place)])
+
+    message = f"making a stand-in for Enterprise Linux of the base tree {tree.name}, once; this takes a minute or two"
+    return _layer(tree, inspect.getsource(el_standin), build, lambda: progress(message))
 
 
 def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: Callable[[str], None]) -> Path:
