@@ -15,6 +15,8 @@ SHELL_PACKAGES := zsh fish
 TOOL_PACKAGES := age e2fsprogs rpm dnf createrepo-c gpg gpg-agent
 # Tests that deploy once to each suite that any test deploys to.
 SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd))
+# Tests that are played on the stand-in for Enterprise Linux: those of its package manager, and some that are not about apt.
+EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py,el accounts drain_resume_status)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 # What sudo would leave out: the suites that tests on hosts are played on, and where Ubuntu's packages come from.
 KEPT := PATH="$$PATH" SUITES="$$SUITES" SLURMFAB_UBUNTU_MIRROR="$$SLURMFAB_UBUNTU_MIRROR"
@@ -93,7 +95,7 @@ test-smd: setup lab-packages  ## the tests on lab hosts, with the stand-in for S
 	$(AS_ROOT) env PATH="$$PATH" PACKAGES=smd TURN=all $(BIN)/pytest -n $(WORKERS) tests/lab
 
 test-el: setup lab-packages tool-packages  ## the tests of rpm and dnf, and those on the stand-in for Enterprise Linux
-	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n $(WORKERS) tests/agent/dnf tests/lab/test_el.py
+	$(AS_ROOT) env PATH="$$PATH" PACKAGES=el-smd TURN=all $(BIN)/pytest -n $(WORKERS) $(EL_TESTS)
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n 2 tests/breakages

@@ -23,7 +23,11 @@ from slurmfab.lab.smd_standin import UNIT_HEAD, UNITS, renamed
 
 RELEASE = "0standin1.el9"
 PLACE = "/var/lib/lab-packages"
+KILLER = "/run/lab-kills-dnf"  # a file; while it is there, each package kills the dnf that has unpacked it
 KEY = "/etc/pki/rpm-gpg/RPM-GPG-KEY-lab"
+
+MARK = "usr/lib/os-release"  # the file by which an overlay is known to have this tree
+INSTALL = "dnf -q -y --setopt=install_weak_deps=False install"  # installs packages in a tree
 
 OS_RELEASE = """\
 NAME="Rocky Linux"
@@ -188,6 +192,8 @@ mkdir -p %{{buildroot}}
 cp -a %{{trees}}/{name}/. %{{buildroot}}/
 %pre
 {account}
+%post -p <lua>
+if posix.access("{killer}") then posix.kill(posix.getprocessid("pid"), 9) end
 %files
 {files}
 """
@@ -278,6 +284,7 @@ def _write_package(debs: Path, folder: Path, name: str, packed: Packed) -> None:
         release=RELEASE,
         tags="\n".join(packed.tags),
         account=ACCOUNT.format(name=packed.account[0], home=packed.account[1]) if packed.account[0] else ":",
+        killer=KILLER,
         files="\n".join(_files(tree, packed)),
     )
     (folder / f"{name}.spec").write_text(spec)

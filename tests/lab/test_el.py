@@ -15,7 +15,7 @@ from stock import Stock
 
 from slurmfab.base.exit_codes import FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.cluster.slurm.platform import EL_SMD
-from slurmfab.lab.el_standin import KEY, PLACE
+from slurmfab.lab.el_standin import KEY, KILLER, PLACE
 from slurmfab.on_hosts.agent.dnf import slurm_repository
 
 pytestmark = pytest.mark.lab
@@ -33,27 +33,6 @@ users: [{name: ada, uid: 4001, accounts: physics}]
 """
 NAMES = "rpm --query --all --queryformat '%{NAME}\\n'"
 ON_RECORD = "sacct -X -n -P -a -o User,Account,State | sort -u"
-
-KILLED = """\
-import os, signal, sqlite3, subprocess, time
-
-def unended():
-    history = sqlite3.connect("file:/var/lib/dnf/history.sqlite?mode=ro", uri=True, timeout=10)
-    return list(history.execute("SELECT id FROM trans WHERE state = 0 AND id = (SELECT max(id) FROM trans)"))
-
-for _ in range(20):
-    dnf = subprocess.Popen(["dnf", "-y", "--disableexcludes=all", "reinstall", "slurm", "slurm-slurmd"],
-                           stdout=subprocess.DEVNULL, start_new_session=True)
-    while dnf.poll() is None and not unended():
-        time.sleep(0.001)
-    if dnf.poll() is None:
-        os.killpg(dnf.pid, signal.SIGKILL)
-        dnf.wait()
-        if unended():
-            print("killed")
-            break
-"""
-"""Kills a dnf that installs Slurm's packages anew, in its transaction."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +90,8 @@ def test_a_job_of_a_user_when_it_has_ended_then_it_is_on_record(founded: Founded
 
 
 def test_a_dnf_that_was_killed_when_deployed_again_then_its_packages_are_whole(founded: Founded) -> None:
-    founded.lab.on("n1", f"cat >/root/killed.py <<'END'\n{KILLED}END")
-    assert founded.lab.on("n1", "python3 /root/killed.py") == "killed"
+    reinstall = "dnf -q -y --disableexcludes=all reinstall slurm slurm-slurmd"
+    assert founded.lab.on("n1", f"touch {KILLER}; {reinstall} >/dev/null 2>&1; echo $?; rm {KILLER}") == "137"
     planned = founded.lab.slurmfab("plan")
     assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
     assert "unfinished" in words_of(planned)

@@ -46,6 +46,7 @@ class Manager:
     owner: str  # what tells the package of a file, without its path
     older: str  # what also installs former versions, without packages
     joint: str  # what stands between the name and the version of a package
+    versions: str  # shell text that prints name, version and `installed` of those of some packages (%s) that are
     verify: str  # shell text that prints what differs from Slurm's and munge's packages, as `rpm --verify` does
 
 
@@ -179,6 +180,7 @@ APT = Manager(
     owner="dpkg -S",
     older="apt-get install --allow-downgrades",
     joint="=",
+    versions="dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n' %s 2>/dev/null || :",
     verify=(
         "names=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\\n' 'slurm*' 'libslurm*' munge "
         "'libmunge*' 2>/dev/null | sed -n 's/^installed //p' | sort -u); test -z \"$names\" || dpkg --verify $names; "
@@ -197,6 +199,7 @@ DNF = Manager(
     owner="rpm --query --file",
     older="dnf --disableexcludes=all install",
     joint="-",
+    versions="rpm --query --queryformat '%{NAME} %{VERSION}-%{RELEASE} installed\\n' %s || :",
     verify="names=$(rpm --query --all 'slurm*' 'munge*'); test -z \"$names\" || rpm --verify --nodeps $names; :",
 )
 """Of Enterprise Linux."""

@@ -10,7 +10,7 @@ import rpm_packages
 from rpm_packages import Repository, write_sources
 
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.dnf import slurm_repository
+from slurmfab.on_hosts.agent.dnf import rpm_database, slurm_repository
 
 EVERYWHERE = "%_dbpath /var/lib/rpm\n"
 """Debian's rpm has its database in root's home, unless it is told where Enterprise Linux has it."""
@@ -34,5 +34,7 @@ def el(tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch) 
     context = Context(str(tmp_path / "root"))
     for folder in (slurm_repository.FOLDER, "/etc/pki/rpm-gpg", "/var/lib/rpm", "/var/log"):
         Path(context.path(folder)).mkdir(parents=True)
+    Path(context.path(rpm_database.RPM)).parent.mkdir(parents=True)
+    Path(context.path(rpm_database.RPM)).touch()
     write_sources(context, repository.folder, repository.key)
     return context

@@ -76,6 +76,8 @@ def test_an_installation_that_was_killed_when_applied_again_then_it_is_complete(
     mark.touch()
     assert apply(wanted(*NODE), el).status == "failed"
     mark.unlink()
+    # So no program that is there counts as one of no package.
+    assert facts.packages(el.root, NODE)["unfinished_packages"] == [*NODE]
     dry = apply(wanted(*NODE), Context(el.root, dry_run=True))
     assert "unfinished" in {change.name for change in dry.changes}
     converged(wanted(*NODE), el)

@@ -39,7 +39,7 @@ def test_spec_when_hosts_have_packages_from_the_start_then_they_are_sorted_by_ho
         ({"suite": "woody"}, "bookworm, trixie, sid"),
         ({"slurm_packages": "rpm"}, 'packages "rpm": the lab knows debian, smd, el-smd'),
         ({"slurm_packages": "el-smd", "suite": "sid"}, "The stand-in for Enterprise Linux is made of trixie"),
-        ({"slurm_packages": "el-smd", "newer_slurm": True}, "has no packages, newer Slurm or missing python3"),
+        ({"slurm_packages": "el-smd", "newer_slurm": True}, "has python3, and no newer Slurm"),
         ({"slurm_packages": "smd", "suite": "bookworm"}, "begin with Slurm 23.11"),
         ({"nodes": 0}, "1 to 200"),
         ({"nodes": 201}, "1 to 200"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import List, Sequence, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.dnf import dnf_errors, rpm_database
 from slurmfab.on_hosts.agent.dnf.slurm_repository import NAME
 from slurmfab.on_hosts.agent.packages.packages import PLACES, is_gone
+from slurmfab.on_hosts.agent.packages.unfinished import is_locked
 
 LOCK_SECONDS = 120.0  # how long to wait for the locks of dnf and rpm, which a new machine's first update may hold
 
@@ -21,7 +22,17 @@ OPTIONS = (
     # Of our own source alone: the hold there is for `dnf upgrade`.
     "--disableexcludes=" + NAME,
 )  # fmt: skip
+LOCKS = ("/var/lib/rpm/.rpm.lock", "/usr/lib/sysimage/rpm/.rpm.lock")  # in Enterprise Linux 9 and 10
 FRESH = ("--refresh",)
+
+FILES = "[%{=NAME}\\t%{FILENAMES}\\n]"  # a line for each file of a package
+
+
+class Killed(NamedTuple):
+    """What a killed transaction has left."""
+
+    packages: Tuple[str, ...] = ()  # those that are there, but whose scripts may not have run
+    double: Tuple[str, ...] = ()  # those of them that are there in two versions
 
 
 def install(context: Context, packages: Sequence[str]) -> Tuple[int, str]:
@@ -36,7 +47,7 @@ def install(context: Context, packages: Sequence[str]) -> Tuple[int, str]:
     return code, output
 
 
-def complete(context: Context, left: rpm_database.Killed) -> Tuple[int, str]:
+def complete(context: Context, left: Killed) -> Tuple[int, str]:
     """Install anew what was there when a transaction was killed; the exit code of dnf and all that it printed.
 
     Of a package that is there in two versions the older one goes first: dnf reinstalls the newer with it.
@@ -48,10 +59,14 @@ def complete(context: Context, left: rpm_database.Killed) -> Tuple[int, str]:
     return code, printed + output
 
 
-def killed(context: Context) -> rpm_database.Killed:
-    """What a killed transaction has left."""
+def killed(context: Context) -> Killed:
+    """What a killed transaction has left; nothing while a program changes packages."""
     names = rpm_database.unended(context.root)
-    return rpm_database.killed(names, printed(context, names)) if names else rpm_database.Killed()
+    if is_locked(context.root, LOCKS):
+        names = []
+    there = [name for name, _ in rpm_database.rows(printed(context, names))] if names else []
+    left = tuple(name for name in names if name in there)
+    return Killed(left, tuple(name for name in left if there.count(name) > 1))
 
 
 def printed(context: Context, names: Sequence[str], shown: str = rpm_database.FORMAT) -> str:
@@ -61,7 +76,7 @@ def printed(context: Context, names: Sequence[str], shown: str = rpm_database.FO
 
 def missing_files(context: Context, names: Sequence[str]) -> Tuple[Tuple[str, str], ...]:
     """Package and path of each program, library or unit of some packages that is gone."""
-    files = rpm_database.rows(printed(context, names, rpm_database.FILES))
+    files = rpm_database.rows(printed(context, names, FILES))
     return tuple(one for one in files if PLACES.match(one[1]) and is_gone(context.root, one[1]))
 
 

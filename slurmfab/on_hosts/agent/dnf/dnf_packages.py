@@ -36,7 +36,7 @@ class DnfPackages(InstalledPackages):
     def versions_of(self, context: Context, names: Iterable[str]) -> Dict[str, str]:
         """The versions of packages that rpm has."""
         asked = tuple(names)
-        return rpm_database.versions(dnf.printed(context, asked)) if asked else {}
+        return dict(rpm_database.rows(dnf.printed(context, asked))) if asked else {}
 
     def left(self, context: Context, *, is_whole: bool) -> Dict[str, Optional[str]]:
         """The packages that a killed dnf has left without their scripts, and files that somebody has removed."""

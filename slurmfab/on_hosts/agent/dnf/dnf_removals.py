@@ -19,7 +19,7 @@ class DnfRemovedPackages(RemovedPackages):
 
     def actual(self, context: Context) -> State:
         """The version of each that is there."""
-        return {**rpm_database.versions(dnf.printed(context, self.names))} if self.names else {}
+        return {**dict(rpm_database.rows(dnf.printed(context, self.names)))} if self.names else {}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Remove them and what depends on them; ResourceFailed if another daemon of Slurm would go."""
@@ -37,7 +37,7 @@ class DnfFormerPackages(FormerPackages):
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Remove those that nothing else needs, and forget all of them. Raises ResourceFailed if dnf failed."""
-        there = rpm_database.versions(dnf.printed(context, self.names))
+        there = dict(rpm_database.rows(dnf.printed(context, self.names)))
         present = [package for package in self.names if package in differing and package in there]
         needed = [] if is_free(context, present) else [one for one in present if not is_free(context, [one])]
         leaving: List[str] = [package for package in present if package not in needed]

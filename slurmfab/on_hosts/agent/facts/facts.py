@@ -119,8 +119,6 @@ CERTIFICATE = re.compile(
     "-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=]{1,76}\n){1,64}-----END CERTIFICATE-----", re.ASCII
 )
 LIBRARIES = "/usr/lib"
-ALL_LIBRARIES = "/usr/lib64"  # where there are no directories for architectures
-ENFORCING = "/sys/fs/selinux/enforce"
 JOB_CONTAINER = "job_container_conf"
 OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
 """The files that may differ between the hosts of a cluster that was made by hand."""
@@ -166,7 +164,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "boot": boot(),
         "mail_program": mail_program(root),
         **made_here(root),
-        "enforces_selinux": read_text(root + ENFORCING).strip() == "1",
+        "enforces_selinux": "1" in read_text(root + "/sys/fs/selinux/enforce"),
         "ufw": "ENABLED=yes" in read_text(root + "/etc/ufw/ufw.conf").split(),
         **read_site_files(root, request.get("site_files", ())),
         "registry_ca": registry_ca(root),
@@ -186,9 +184,9 @@ def made_here(root: str) -> Dict[str, List[str]]:
 def packages(root: str, asked: Iterable[str]) -> Dict[str, Any]:
     """The versions of packages that are installed, and those that are there and not completely installed."""
     status, asked = dpkg_status.read(root), tuple(asked)
-    if not status and rpm_database.is_there(root):
-        there = rpm_database.versions(printed(rpm_database.query(root, asked))) if asked else {}
-        return {"packages": there, "unfinished_packages": []}
+    if not status and os.path.exists(root + rpm_database.RPM):
+        there = dict(rpm_database.rows(printed(rpm_database.query(root, asked))))
+        return {"packages": there, "unfinished_packages": [one for one in rpm_database.unended(root) if one in asked]}
     there = dpkg_status.versions(status, asked)
     states = dpkg_status.states(status, [name for name in asked if name not in there])
     return {"packages": there, "unfinished_packages": [name for name in states if states[name] != "installed"]}
@@ -232,8 +230,8 @@ def registry_ca(root: str) -> str:
 
 def gpu_plugins(root: str, directories: Iterable[str]) -> List[str]:
     """The values that AutoDetect can have here (gres.conf(5)), by the names of Slurm's installed GPU plugins."""
-    places = ["%s/%s/%s" % (root + LIBRARIES, folder, one) for folder in names(root + LIBRARIES) for one in directories]
-    places += ["%s/%s" % (root + ALL_LIBRARIES, one) for one in directories]
+    folders = [*names(root + LIBRARIES), "../lib64"]
+    places = ["%s/%s/%s" % (root + LIBRARIES, folder, one) for folder in folders for one in directories]
     found = {name for place in places for name in names(place)}
     return [name for name in AUTODETECT if "gpu_%s.so" % name in found]
 
@@ -291,7 +289,7 @@ def conf_server(root: str) -> str:
         return ""
     folder = root + os.path.dirname(CONFIGLESS_DROP_IN)
     units = ["%s/%s" % (folder, name) for name in names(folder)] + [root + "/etc/systemd/system/slurmd.service"]
-    for path in (*(root + path for path in SLURMD_OPTIONS), *units):
+    for path in (*map(root.__add__, SLURMD_OPTIONS), *units):
         found = CONF_SERVER.search(read_bytes(path))
         if found:
             return found[1].decode()
@@ -426,7 +424,7 @@ def system(root: str) -> Dict[str, str]:
     """Hostname, distribution, codename, architecture, and the version of the Python that runs the agent."""
     release = os_release(root)
     fields = {"os_id": "ID", "os_like": "ID_LIKE", "codename": "VERSION_CODENAME"}
-    # Enterprise Linux has no codename, but platform:el9.
+    # As `platform:el9`, without a codename.
     release.setdefault("VERSION_CODENAME", release.get("PLATFORM_ID", "").rpartition(":")[2])
     return {
         "hostname": hostname(),
