@@ -12,9 +12,11 @@ BROWSER_PACKAGES := chromium chromium-driver
 # Shells whose completion is tested; bash is everywhere. fish brings man-db, which sets the manual pages.
 SHELL_PACKAGES := zsh fish
 # What tests without hosts call, beside what every system has.
-TOOL_PACKAGES := age e2fsprogs
+TOOL_PACKAGES := age e2fsprogs rpm dnf createrepo-c gpg gpg-agent
 # Tests that deploy once to each suite that any test deploys to.
 SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd))
+# Tests that are played on the stand-in for Enterprise Linux: those of its package manager, and some that are not about apt.
+EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py,el accounts configless drain_resume_status)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 # What sudo would leave out: the suites that tests on hosts are played on, and where Ubuntu's packages come from.
 KEPT := PATH="$$PATH" SUITES="$$SUITES" SLURMFAB_UBUNTU_MIRROR="$$SLURMFAB_UBUNTU_MIRROR"
@@ -30,7 +32,7 @@ INSTALL = @missing="$(strip $(call MISSING,$(1)))"; [ -z "$$missing" ] || { $(ca
 APT = echo "Installing with apt: $(1)"; $(AS_ROOT) apt-get update -qq && \
   $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $(1) >/dev/null
 
-.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-breakages unit mutants lint format docs supported reference bench clean
+.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-el test-breakages unit mutants lint format docs supported reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +93,9 @@ test-all: setup test-packages lab-packages  ## all tests on all suites, also tho
 
 test-smd: setup lab-packages  ## the tests on lab hosts, with the stand-in for SchedMD's packages of Slurm
 	$(AS_ROOT) env PATH="$$PATH" PACKAGES=smd TURN=all $(BIN)/pytest -n $(WORKERS) tests/lab
+
+test-el: setup lab-packages tool-packages  ## the tests of rpm and dnf, and those on the stand-in for Enterprise Linux
+	$(AS_ROOT) env PATH="$$PATH" PACKAGES=el-smd TURN=all $(BIN)/pytest -n $(WORKERS) $(EL_TESTS)
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n 2 tests/breakages

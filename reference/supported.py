@@ -46,6 +46,11 @@ PACKAGES: Mapping[str, str] = {
 }
 """Kinds of packages. The lab packs the distribution's programs anew under SchedMD's names: no proof of theirs."""
 
+EL = (
+    "[RHEL, Rocky Linux, AlmaLinux and their like](enterprise-linux.md), 9 and 10, with SchedMD's packages: **never "
+    "deployed to a real one; tried on a stand-in with real rpm and dnf** ([test_el.py](../tests/lab/test_el.py)): a "
+    "deployment, its checks and jobs, a node that joins, and a dnf that was killed. Much is refused there."
+)
 RENDERED = "rendered and compared"
 REFUSED = "refused"
 
@@ -135,7 +140,17 @@ def lines() -> Iterator[str]:
         "- **Refused**: its Slurm is older than slurmfab supports. A host with that release is left out of a run, with "
         "the reason.",
     )
-    yield from (*_deployers(), *_followed(), *_ubuntu(), *_architectures(), "## Files by version of Slurm", "")
+    yield from (
+        "## Enterprise Linux",
+        "",
+        *_wrapped(EL),
+        *_deployers(),
+        *_followed(),
+        *_ubuntu(),
+        *_architectures(),
+        "## Files by version of Slurm",
+        "",
+    )
     yield from _wrapped(
         "The files of these versions are compared with kept ones. Those of some are read by the real Slurm as well: "
         "slurmctld starts with them, slurmd reads its devices, and the keys that it knows are those of slurmfab's "
@@ -310,6 +325,7 @@ def _section() -> Iterator[str]:
             "The tests have never deployed to Ubuntu, since no source of its packages was at hand where they run; a "
             "lab on Ubuntu is [one variable away](docs/lab.md#ubuntu)."
         )
+    yield from _wrapped(EL.replace("](", "](docs/").replace("docs/../", ""))
     yield "[What is supported](docs/supported.md) has the whole table, which is made from what the tests ran."
 
 

@@ -164,7 +164,7 @@ class HostFacts:
     hostname: Label  # its own short hostname (`hostname -s`)
     # `ID` of os-release(5), such as `debian`; `os_like` is its `ID_LIKE`, `codename` its `VERSION_CODENAME`
     os_id: Word
-    codename: Word
+    codename: Word  # or, without that, its `PLATFORM_ID`, such as `el9`
     os_like: Phrase = ""
     python: Word = ""  # the version of the Python that ran the agent
     clock_offset: Seconds = 0.0  # its clock minus the deployer's, in seconds, accurate to half a round trip
@@ -182,7 +182,7 @@ class HostFacts:
     uids: Mapping[Id, Phrase] = field(default_factory=dict)
     gids: Mapping[Id, Phrase] = field(default_factory=dict)
     busy_uids: tuple[Id, ...] = ()  # UIDs that own running processes
-    architecture: Word = ""  # Debian's name for it, such as `amd64`
+    architecture: Word = ""  # Debian's name for it, such as `amd64`; on hosts with rpm the kernel's, as `x86_64`
     # installed version by name, of the packages that were asked about
     packages: Mapping[Word, Word] = field(default_factory=dict)
     hardware: Hardware | None = None  # CPUs and memory; `None` when they could not be read
@@ -226,6 +226,7 @@ class HostFacts:
     # the packages that slurmfab has installed on it
     added_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
     ufw: bool = False  # whether ufw is enabled
+    enforces_selinux: bool = False  # whether SELinux refuses what its policy does not allow
     # SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about
     site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)
     # the names of those that slurmfab has written

@@ -403,7 +403,7 @@ class SshTransport:
             channel.close()
         output = received.decode(errors="replace").strip()
         if code == NO_APT:
-            raise PythonMissing(host, "it has neither python3 nor apt-get; slurmfab supports Debian and Ubuntu.")
+            raise PythonMissing(host, "it has neither python3 nor apt-get to install it (docs/supported.md).")
         if code != 0:
             raise PythonMissing(
                 host, f"python3 is missing and cannot be installed: {output.splitlines()[-1:] or code}."

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import disks, smd_standin, sources, state
+from slurmfab.lab import disks, el_standin, smd_standin, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
-from slurmfab.lab.spec import UBUNTU_SUITES
+from slurmfab.lab.spec import EL, UBUNTU_SUITES
 
 INSTALLED = (
     "systemd systemd-sysv dbus libpam-systemd openssh-server python3 sudo iproute2 iputils-ping procps ca-certificates"
@@ -203,11 +203,14 @@ def workplace(name: str) -> Iterator[Path]:
 def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[Path, ...]:
     """Paths of the directories that make a base tree's hosts, topmost first, for one kind of Slurm packages.
 
-    `kind`: `debian`, or `smd` for a tree that also has a package source with the stand-in for SchedMD's packages.
-    Raises LabError if the packages cannot be made, or another process builds for too long.
+    `kind`: `debian`, or `smd` for a tree that also has a package source with the stand-in for SchedMD's packages, or
+    `el-smd` for the stand-in for Enterprise Linux. Raises LabError if the packages cannot be made, or another process
+    builds for too long.
     """
     if kind == "debian":
         return (tree,)
+    if kind == EL:
+        return (_enterprise_linux(tree, progress), tree)
     debs = tree / "var/cache/apt/archives"
     recipe = (ADD_SOURCE, LOCAL_SOURCE, inspect.getsource(smd_standin), sorted(deb.name for deb in debs.glob("*.deb")))
 
@@ -222,6 +225,17 @@ def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[
     return (_layer(tree, repr(recipe), add), tree)
 
 
+def _enterprise_linux(tree: Path, progress: Callable[[str], None]) -> Path:
+    """Path of the overlay that makes the stand-in for Enterprise Linux of a base tree of Debian."""
+
+    def build(place: Path) -> None:
+        progress(f"making a stand-in for Enterprise Linux of the tree {tree.name}, once; this takes a minute or two")
+        el_standin.prepare(tree / "var/cache/apt/archives", place)
+        call([*CONTAINED, "sh", "-c", el_standin.BUILD, "sh", str(tree), str(place)])
+
+    return _layer(tree, inspect.getsource(el_standin), build)
+
+
 def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: Callable[[str], None]) -> Path:
     """Path of an overlay of sorted packages, from the base tree's apt cache, on these trees, topmost first.
 
@@ -230,6 +244,8 @@ def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: 
     lower = ":".join(map(str, trees))
     # Told to download nothing, apt 3.0 does not find packages in a source that is a directory.
     script = INSTALL if len(trees) == 1 else INSTALL.replace("--no-download ", "")
+    if len(trees) > 1 and (trees[0] / el_standin.MARK).exists():
+        script = re.sub("apt-get .* install", el_standin.INSTALL, INSTALL)
 
     def install(place: Path) -> None:
         progress(f"installing {' '.join(packages)} on the base tree {trees[0].name}, once")

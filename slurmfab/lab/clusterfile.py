@@ -28,7 +28,8 @@ def render(spec: LabSpec, addresses: Mapping[str, str], ssh_key: Path) -> str:
     places = ", ".join(
         f'{name}: "{address}"' if ":" in address else f"{name}: {address}" for name, address in addresses.items()
     )
-    slurm = f'slurm: {{packages: smd, version: "{SERIES[spec.suite]}.*"}}\n' if spec.slurm_packages == "smd" else ""
+    kind, version = spec.slurm_packages, SERIES[spec.suite]
+    slurm = f'slurm: {{packages: {kind}, version: "{version}.*"}}\n' if kind != "debian" else ""
     return f"""{MARK} {spec.name}; lab-down removes it. Delete this line to keep the file.
 cluster: {spec.name}
 ssh: {{user: {spec.ssh_user}, key: {ssh_key}{become}}}

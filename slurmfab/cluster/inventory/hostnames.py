@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.slurm_packages import AptRepository
+from slurmfab.cluster.inventory.slurm_packages import AptRepository, DnfRepository
 
 RESERVED = ("localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters", "broadcasthost")
 """Names that /etc/hosts has on each host."""
@@ -21,7 +21,7 @@ _SERVER = re.compile(r"(?:[a-z]+://|//)?(?:[^@/\s]*@)?([A-Za-z][A-Za-z0-9.-]*)(?
 def other_machines(cluster: Cluster) -> Iterator[str]:
     """Yield names of other machines in the cluster file, with domains or without: jump hosts, a relay, servers."""
     source = cluster.slurm.source
-    uris = source.uris if isinstance(source, AptRepository) else ()
+    uris = source.uris if isinstance(source, AptRepository | DnfRepository) else ()
     places = [*(cluster.ssh.gateway or "").split(","), *(one for one in uris if "//" in one)]
     places += [cluster.mail.relay] if cluster.mail else []
     places += [cluster.database.server[0]] if cluster.database else []

@@ -1,4 +1,4 @@
-"""The OpenPGP key of an apt repository: read from a file beside the cluster file, and written as apt reads it.
+"""The OpenPGP key of a repository: read from a file beside the cluster file, and written as apt and dnf read it.
 
 Both of its forms are read: text between lines of dashes, and bytes (RFC 9580). Only what the first packet is, is looked
 at: whether the key has signed a repository is apt's question.
@@ -16,7 +16,7 @@ from slurmfab.base import bounded_file
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.cluster.inventory.deb_files import place_of
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.inventory.slurm_packages import AptRepository
+from slurmfab.cluster.inventory.slurm_packages import AptRepository, DnfRepository
 
 LARGEST_FILE = 256 << 10  # bytes of the largest file with keys
 PUBLIC_KEY, SECRET_KEY = 6, 5  # kinds of packets (RFC 9580, section 5)
@@ -37,7 +37,7 @@ def read(inventory: Inventory) -> str:
     packages come from no repository of their own. Raises InputError if the file is missing, or has no public key.
     """
     source = inventory.cluster.slurm.source
-    if not isinstance(source, AptRepository):
+    if not isinstance(source, AptRepository | DnfRepository):
         return ""
     path = inventory.path.parent / Path(source.key).expanduser()
     try:

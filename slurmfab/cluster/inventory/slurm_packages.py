@@ -20,6 +20,7 @@ _PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9./][A-Za-z0-9._/+~-]{0,100}")
 _ADDRESS = re.compile(r"(https?://|(file|copy):/)[A-Za-z0-9\[][A-Za-z0-9._~:/\[\]%+,@=-]{0,500}")
 _LOGIN = re.compile(r"https?://[^/]*@")
 _MOST = 16
+EL = "el-smd"  # the kind of packages of Enterprise Linux
 
 
 class OtherSuite(NamedTuple):
@@ -35,6 +36,13 @@ class AptRepository(NamedTuple):
     suites: tuple[str, ...]  # its suites; a path that ends in `/` for a repository without suites
     components: tuple[str, ...]  # its components; none where the suite is a path
     key: str  # path of the file with the OpenPGP key that signs it, beside the cluster file
+
+
+class DnfRepository(NamedTuple):
+    """A repository of dnf with signed packages."""
+
+    uris: tuple[str, ...]
+    key: str  # path of the file with the OpenPGP key that signs its packages, beside the cluster file
 
 
 class DebDirectory(NamedTuple):
@@ -112,14 +120,14 @@ _Parts = Annotated[
 
 
 class Source(Model):
-    """Where Slurm's packages come from: another suite, an apt repository, or a directory."""
+    """Where Slurm's packages come from: another suite, a repository of apt or dnf, or a directory."""
 
     suite: Annotated[
         str | None,
         AfterValidator(_check_suite),
         Field(description="Another suite of the hosts' own mirrors, such as trixie-backports."),
     ] = None
-    uris: Annotated[_Addresses, Field(description="Addresses of an apt repository.")] = ()
+    uris: Annotated[_Addresses, Field(description="Addresses of a repository of apt or dnf.")] = ()
     suites: Annotated[_Parts, Field(description="Its suites, such as trixie; ./ for a repository without suites.")] = ()
     components: Annotated[_Parts, Field(description="Its components.")] = ()
     key: Annotated[
@@ -133,7 +141,7 @@ class Source(Model):
     def _is_one_of_three(self) -> Source:
         if sum(bool(one) for one in (self.suite, self.uris, self.directory)) != 1:
             raise ValueError(
-                "it needs exactly one of suite (of the hosts' own mirrors), uris (with suites and key: a repository) "
+                "it needs exactly one of suite (of the hosts' own mirrors), uris (with key, and suites: a repository) "
                 "and directory (of .deb files)"
             )
         of_repository = {"suites": self.suites, "components": self.components, "key": self.key}
@@ -146,8 +154,6 @@ class Source(Model):
 
     def _check_repository(self) -> None:
         """Refuse a repository that apt could not use, or that nobody has signed, by ValueError."""
-        if not self.suites:
-            raise ValueError("suites is missing: the suites of the repository, such as trixie; ./ if it has none")
         if not self.key:
             raise ValueError(
                 "key is missing: the file with the OpenPGP key that signs the repository. Hosts install its packages "
@@ -157,13 +163,32 @@ class Source(Model):
         if flat and (self.components or len(flat) < len(self.suites)):
             raise ValueError(f'suites: "{flat[0]}" is a path, which has no components and no suites beside it')
 
+    def check_for(self, packages: str) -> None:
+        """Refuse, by ValueError, a source that a kind of packages cannot have."""
+        if self.suite and packages in ("smd", EL):
+            raise ValueError(
+                f"packages: {packages}: no suite of a distribution has SchedMD's packages; their source is a "
+                f"repository (uris){' or a directory' if packages == 'smd' else ''}"
+            )
+        if packages == EL and self.directory:
+            raise ValueError(
+                f"packages: {EL}: slurmfab does not send .rpm files yet. Make a repository of them (createrepo_c), "
+                "which hosts reach over HTTP or have mounted, and name it: source: {uris: …, key: …}"
+            )
+        if packages == EL and (self.suites or self.components):
+            raise ValueError(f"packages: {EL}: a repository of dnf has no suites and no components")
+        if packages != EL and self.uris and not self.suites:
+            raise ValueError("suites is missing: the suites of the repository, such as trixie; ./ if it has none")
+
     @property
-    def kind(self) -> OtherSuite | AptRepository | DebDirectory:
+    def kind(self) -> OtherSuite | AptRepository | DnfRepository | DebDirectory:
         """The source, as the one that it is."""
         if self.suite:
             return OtherSuite(self.suite)
         if self.directory:
             return DebDirectory(self.directory)
+        if not self.suites:
+            return DnfRepository(self.uris, self.key or "")
         default = () if any(one.endswith("/") for one in self.suites) else ("main",)
         return AptRepository(self.uris, self.suites, self.components or default, self.key or "")
 
@@ -172,8 +197,11 @@ class SlurmPackages(Model):
     """Slurm's own packages."""
 
     packages: Annotated[
-        Literal["debian", "smd", "none"],
-        Field(description="Debian's packages (slurmd, …), SchedMD's (slurm-smd-slurmd, …), or none, as from source."),
+        Literal["debian", "smd", "el-smd", "none"],
+        Field(
+            description="Debian's packages (slurmd, …), SchedMD's (smd: slurm-smd-slurmd, …; el-smd, on Enterprise "
+            "Linux: slurm-slurmd, …), or none, as from source."
+        ),
     ] = "debian"
     version: Annotated[
         str | None,
@@ -187,11 +215,8 @@ class SlurmPackages(Model):
 
     @model_validator(mode="after")
     def _fit_together(self) -> SlurmPackages:
-        if self.given and self.given.suite and self.packages == "smd":
-            raise ValueError(
-                "packages: smd: no suite of a distribution has SchedMD's packages; their source is a repository (uris) "
-                "or a directory"
-            )
+        if self.given:
+            self.given.check_for(self.packages)
         if self.given and self.packages == "none":
             raise ValueError("packages: none: Slurm of no package has no source of packages")
         asks = "source" if self.packages == "debian" else f"packages: {self.packages}"
@@ -202,7 +227,7 @@ class SlurmPackages(Model):
         return self
 
     @property
-    def source(self) -> OtherSuite | AptRepository | DebDirectory | None:
+    def source(self) -> OtherSuite | AptRepository | DnfRepository | DebDirectory | None:
         """Where the packages come from; `None` for the hosts' own package sources."""
         return self.given.kind if self.given else None
 

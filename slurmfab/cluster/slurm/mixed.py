@@ -13,6 +13,7 @@ from typing import Literal
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.slurm.platform import APT, Manager
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.cluster.slurm.window import reached, reaches
 
@@ -108,11 +109,11 @@ def too_new_database(found: str, expected: str, controller: str, database: str) 
     )
 
 
-def back_to(packages: Iterable[str], host: str, *, libraries: bool) -> str:
+def back_to(packages: Iterable[str], host: str, *, libraries: bool, manager: Manager = APT) -> str:
     """How a host gets former packages (`NAME=VERSION`), as the end of a sentence; `libraries`: perhaps others too."""
     more = ", with the libraries of the same run of apt (/var/log/apt/history.log) as NAME=VERSION, too"
-    more = more if libraries else ""
-    return f"apt-get install --allow-downgrades {' '.join(packages)} there{more}; then {FAB} deploy --hosts {host}"
+    more = more if libraries and manager == APT else ""
+    return f"{manager.older} {' '.join(packages)} there{more}; then {FAB} deploy --hosts {host}"
 
 
 def chosen(version: str) -> str:

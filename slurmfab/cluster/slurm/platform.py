@@ -10,7 +10,7 @@ Sources: the control files, file lists, units and maintainer scripts of Debian 1
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,6 +36,21 @@ class SystemAccount:
 
 
 @dataclass(frozen=True)
+class Manager:
+    """A package manager, as commands for people on a host and questions of checks name it."""
+
+    name: str
+    lists: str  # the program that has the list of installed packages
+    remove: str  # what removes packages, without their names
+    again: str  # what installs the package of a FILE anew
+    owner: str  # what tells the package of a file, without its path
+    older: str  # what also installs former versions, without packages
+    joint: str  # what stands between the name and the version of a package
+    versions: str  # shell text that prints name, version and `installed` of those of some packages (%s) that are
+    verify: str  # shell text that prints what differs from Slurm's and munge's packages, as `rpm --verify` does
+
+
+@dataclass(frozen=True)
 class Database:
     """The database server of a distribution."""
 
@@ -51,8 +66,9 @@ class Platform:
     name: str  # such as `debian-smd`; unique
     word: str  # the word for it in the cluster file, `slurm: {packages: WORD}`
     title: str  # for messages, such as `the distribution's packages`
-    manager: str  # the package manager, such as `apt`
+    manager: Manager  # the package manager
     like: tuple[str, ...]  # `ID` and `ID_LIKE` of os-release(5): any of them
+    releases: tuple[str, ...]  # the codenames of the releases that it is for; empty for all
     core: str  # the package that all of Slurm's others need, by which the kind is known; empty for Slurm of no package
     common: tuple[str, ...]  # packages that each host of a cluster needs
     by_role: Mapping[str, tuple[str, ...]]  # the package of each role's daemon, by role; empty for a role without one
@@ -156,6 +172,38 @@ class Platform:
         return "-D -s" if version < BY_SYSTEMD else "--systemd"
 
 
+APT = Manager(
+    name="apt",
+    lists="dpkg",
+    remove="apt-get remove",
+    again="apt-get install --reinstall $(dpkg-query --search FILE | cut -d: -f1)",
+    owner="dpkg -S",
+    older="apt-get install --allow-downgrades",
+    joint="=",
+    versions="dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n' %s 2>/dev/null || :",
+    verify=(
+        "names=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\\n' 'slurm*' 'libslurm*' munge "
+        "'libmunge*' 2>/dev/null | sed -n 's/^installed //p' | sort -u); test -z \"$names\" || dpkg --verify $names; "
+        "awk 'FNR == 1 { is_link = 1 } /^$/ { is_link = 0 } is_link && /^\\/usr\\/s?bin\\//' "
+        "/var/lib/dpkg/alternatives/slurm* 2>/dev/null | while read -r link; do "
+        'test -e "$link" || test -L "$(readlink "$link")" || echo "unlinked $link"; done; :'
+    ),
+)
+"""Of Debian and Ubuntu; the links are those of update-alternatives(1) to programs."""
+
+DNF = Manager(
+    name="dnf",
+    lists="rpm",
+    remove="dnf remove",
+    again="dnf reinstall $(rpm --query --file --queryformat '%{NAME}' FILE)",
+    owner="rpm --query --file",
+    older="dnf --disableexcludes=all install",
+    joint="-",
+    versions="rpm --query --queryformat '%{NAME} %{VERSION}-%{RELEASE} installed\\n' %s || :",
+    verify="names=$(rpm --query --all 'slurm*' 'munge*'); test -z \"$names\" || rpm --verify --nodeps $names; :",
+)
+"""Of Enterprise Linux."""
+
 _MARIADB = Database(("mariadb-client", "mariadb-server"), "mariadb", "/etc/mysql/mariadb.conf.d")
 _MUNGE = SystemAccount("munge", 0, "/nonexistent", "/usr/sbin/nologin", made_by="munge")
 
@@ -163,8 +211,9 @@ DEBIAN = Platform(
     name="debian",
     word="debian",
     title="the distribution's packages",
-    manager="apt",
+    manager=APT,
     like=("debian", "ubuntu"),
+    releases=(),
     core="slurm-wlm-basic-plugins",
     # munge is named because Slurm 26.05 only recommends it; openssh-client because the slurm user uses SSH everywhere.
     # libpmix is not: Debian 13's slurm-client depends on it, and Debian 12's pmix plugin opens `libpmix.so`, which is
@@ -227,8 +276,9 @@ DEBIAN_SMD = Platform(
     name="debian-smd",
     word="smd",
     title="SchedMD's packages",
-    manager="apt",
+    manager=APT,
     like=("debian", "ubuntu"),
+    releases=(),
     core="slurm-smd",
     common=("munge", "openssh-client", "slurm-smd-client"),
     by_role={
@@ -274,6 +324,57 @@ DEBIAN_SMD = Platform(
 )
 """What SchedMD's own debian/ makes, on Debian and Ubuntu; sites build them, or take others' builds."""
 
+EL_SMD = Platform(
+    name="el-smd",
+    word="el-smd",
+    title="SchedMD's packages for Enterprise Linux",
+    manager=DNF,
+    like=("rhel", "ol"),
+    releases=("el9", "el10"),
+    core="slurm",
+    common=("munge", "openssh-clients", "slurm"),
+    by_role={
+        "controller": ("slurm-slurmctld",),
+        "database": ("slurm-slurmdbd",),
+        "compute": ("slurm-slurmd",),
+        "login": (),
+    },
+    slurm_packages=(
+        "slurm",
+        "slurm-contribs",
+        "slurm-devel",
+        "slurm-example-configs",
+        "slurm-libpmi",
+        "slurm-openlava",
+        "slurm-pam_slurm",
+        "slurm-perlapi",
+        "slurm-sackd",
+        "slurm-slurmctld",
+        "slurm-slurmd",
+        "slurm-slurmdbd",
+        "slurm-slurmrestd",
+        "slurm-torque",
+    ),
+    pam="slurm-pam_slurm",
+    gpu_plugins={},  # slurm itself has each plugin whose library was there when it was built
+    plugin_directory="slurm",
+    libraries="/usr/lib64",
+    programs="/usr/sbin",
+    commands="/usr/bin",
+    rotates_logs=False,  # they have neither user nor logrotate, nor directories of logs and of slurmctld's state
+    oldest=SlurmVersion(23, 11),
+    slurm=SystemAccount("slurm", 0, "/nonexistent", "/sbin/nologin"),
+    munge=SystemAccount("munge", 0, "/run/munge", "/sbin/nologin", made_by="munge"),
+    database=Database(("mariadb", "mariadb-server"), "mariadb", "/etc/my.cnf.d"),
+    bus="dbus",
+    rest="slurm-slurmrestd",
+    jwt="",
+)
+"""What SchedMD's slurm.spec makes, on Enterprise Linux 9 and 10 (RHEL, Rocky, AlmaLinux, CentOS Stream, Oracle).
+
+No real one of these systems was deployed to: what is here is from slurm.spec and public pages of packages.
+"""
+
 SOURCE = replace(
     DEBIAN,
     name="debian-source",
@@ -295,7 +396,7 @@ SOURCE = replace(
 """What `make install` makes; a build with another prefix, such as /opt/slurm, has links there. Programs, plugins and
 units are the site's: slurmfab keeps and checks them."""
 
-PLATFORMS: Mapping[str, Platform] = {one.name: one for one in (DEBIAN, DEBIAN_SMD, SOURCE)}
+PLATFORMS: Mapping[str, Platform] = {one.name: one for one in (DEBIAN, DEBIAN_SMD, EL_SMD, SOURCE)}
 """Every kind of packages that slurmfab knows, by name."""
 
 
@@ -320,6 +421,34 @@ class HasPackages(Protocol):
 def wanted(cluster: HasPackages) -> Platform:
     """The platform of a cluster: that of `slurm: {packages: …}` in its file, by default the distribution's."""
     return next(one for one in PLATFORMS.values() if one.word == cluster.slurm.packages)
+
+
+SYSTEMS = "Debian, Ubuntu and Enterprise Linux 9 and 10"
+OLD_PYTHON = (
+    "of Enterprise Linux, slurmfab knows 9 and 10: the python3 of earlier releases is too old for its agent, which "
+    "needs 3.9"
+)
+
+
+def unsupported(kinds: Sequence[str], codename: str, meant: Platform) -> str:
+    """Why packages of a platform are not for a host's system; empty if they are.
+
+    `kinds`: `ID` and the words of `ID_LIKE` of os-release(5). `codename`: `VERSION_CODENAME`, or `PLATFORM_ID` without
+    its beginning.
+    """
+    system = kinds[0] if kinds and kinds[0] else "an unknown system"
+    known = [one for one in PLATFORMS.values() if one.core and {*one.like} & {*kinds}]
+    if not known:
+        return f"it runs {system}; slurmfab deploys to {SYSTEMS} (docs/supported.md)."
+    releases = known[0].releases
+    if releases and codename not in releases:
+        return f"it runs {system} ({codename or 'an old release'}); {OLD_PYTHON}."
+    if {*meant.like} & {*kinds}:
+        return ""
+    return (
+        f"it runs {system}, and the cluster file is for {meant.title}. Hosts of one system make a cluster; if all are "
+        f"of this one: {' or '.join(one.key('SERIES') for one in known)} in the cluster file."
+    )
 
 
 def all_installed(facts: HostFacts) -> tuple[Platform, ...]:

@@ -52,6 +52,7 @@ from slurmfab.core.engine.requests import apply_request, gather, outcomes_of
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.session import Output
 from slurmfab.core.plan.phases import slurm_source
+from slurmfab.core.plan.preflight.enterprise_linux import refuse_command
 from slurmfab.core.plan.preflight.hosts import wrong_system
 from slurmfab.hosts.session import Line, answer_value, piece_of
 from slurmfab.on_hosts.agent.backup import archive as backup_archive
@@ -76,6 +77,7 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
     empty for the cluster file's. Raises InputError of these; SlurmfabError if the download fails; no file is left.
     """
     known = loading.load_named(cluster)
+    refuse_command(known.cluster, f"{FAB} bundle")
     host = source or known.cluster.controller
     if is_file_path(to) and Path(to).suffix != ".tar":
         raise InputError(f"--to {to}: the name of a bundle must end in .tar, so that it does not replace another file.")

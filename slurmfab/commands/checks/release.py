@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from slurmfab.cluster.slurm import mixed
+from slurmfab.cluster.slurm.platform import APT, Platform
 from slurmfab.commands.checks.hosts import CheckedHost
-
-INSTALLED = "dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n' %s 2>/dev/null || :"
-"""Prints name, version and state of each of these packages (an argument) that dpkg knows."""
 
 SIMULATED = "LC_ALL=C apt-get install --simulate --quiet --allow-downgrades %s 2>&1"
 """Says whether apt can do that, and changes nothing."""
@@ -31,11 +29,12 @@ class Remark(Exception):
     """A check has passed and has something to tell all the same."""
 
 
-def way_back(host: CheckedHost, controller: CheckedHost, names: Iterable[str]) -> str:
+def way_back(host: CheckedHost, controller: CheckedHost, kind: Platform) -> str:
     """How a host gets the versions of Slurm's packages that the controller has, as the end of a sentence."""
-    wanted = set(packages(controller, names).values())
-    target = min(wanted, default="")
-    words = [f"{name}={target}" for name, found in packages(host, names).items() if found != target]
+    target = min({*packages(controller, kind).values()}, default="")
+    words = [f"{name}{kind.manager.joint}{target}" for name, found in packages(host, kind).items() if found != target]
+    if kind.manager != APT:
+        return mixed.back_to(words, host.name, libraries=False, manager=kind.manager)
     refused = simulated(host, words)
     if refused and "was not found" in refused:
         lacking = f"apt there knows no version {target}: first, add the source that the controller has it from"
@@ -55,9 +54,10 @@ def is_named(package: str, said: str) -> bool:
     return re.search(rf"(?<![\w.+-]){re.escape(package)}(?![\w.+-])", said) is not None
 
 
-def packages(host: CheckedHost, names: Iterable[str]) -> Mapping[str, str]:
-    """The installed versions of packages on a host, by name."""
-    lines = str(host.as_found.run(INSTALLED.replace("%s", " ".join(names))).stdout).splitlines()
+def packages(host: CheckedHost, kind: Platform) -> Mapping[str, str]:
+    """The installed versions of a kind's packages on a host, by name."""
+    question = kind.manager.versions.replace("%s", " ".join(kind.slurm_packages))
+    lines = str(host.as_found.run(question).stdout).splitlines()
     rows = [line.split(" ") for line in lines]
     return {row[0]: row[1] for row in rows if row[2:] == ["installed"]}
 

@@ -13,7 +13,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm import mixed
-from slurmfab.cluster.slurm.platform import wanted
+from slurmfab.cluster.slurm.platform import APT, wanted
 from slurmfab.commands.checks.applies import foundation
 from slurmfab.commands.checks.hand_made import lives_without_files
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
@@ -40,8 +40,9 @@ def test_release_is_the_controllers(
         return
 
     def way(trouble: Literal["newer", "too old"]) -> str:
-        if trouble == "newer":
-            return way_back(other, controller, wanted(cluster).slurm_packages)
+        kind = wanted(cluster)
+        if trouble == "newer" or kind.manager != APT:
+            return way_back(other, controller, kind)
         return f"{FAB} upgrade --to {release(reference)} --hosts {other.name}"
 
     try:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from slurmfab.base.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.slurm.platform import Manager, wanted
 from slurmfab.commands.checks.applies import foundation
 from slurmfab.commands.checks.hand_made import need_files
 from slurmfab.commands.checks.hosts import CheckedHost
@@ -19,22 +20,12 @@ from slurmfab.core.plan.directories import logs_owner
 MODES = "namei -m -- %s"
 CLOSED = re.compile(r"^ *([d-][rwxstST-]{9}) (.+)$", re.MULTILINE)
 
-VERIFY = (
-    "names=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\\n' 'slurm*' 'libslurm*' munge 'libmunge*' "
-    "2>/dev/null | sed -n 's/^installed //p' | sort -u); test -z \"$names\" || dpkg --verify $names; "
-    "awk 'FNR == 1 { is_link = 1 } /^$/ { is_link = 0 } is_link && /^\\/usr\\/s?bin\\//' "
-    "/var/lib/dpkg/alternatives/slurm* 2>/dev/null | while read -r link; do "
-    'test -e "$link" || test -L "$(readlink "$link")" || echo "unlinked $link"; done; :'
-)
-"""Prints the files of Slurm's and munge's packages that differ from what dpkg has unpacked (dpkg(1), --verify), and
-links to programs that are missing (update-alternatives(1))."""
-
 VERIFIED = re.compile(r"^(missing|unlinked|\S{9})\s+(?:([a-z]) )?\s*(/.*)$", re.MULTILINE)
-"""A line of that: what differs, `c` for a file of settings, the path."""
+"""A line of `Manager.verify`: what differs, `c` for a file of settings, the path."""
 
-ANOTHER = "another file, says dpkg --verify"
+ANOTHER = "another file, says {lists} --verify"
 OTHERWISE = {
-    "missing": "missing, says dpkg --verify",
+    "missing": "missing, says {lists} --verify",
     "unlinked": "missing, the link of update-alternatives to the program",
 }
 LEFT_OUT = ("/etc/", *(f"/usr/share/{name}/" for name in ("doc", "man", "locale", "info", "lintian")))
@@ -127,19 +118,23 @@ def test_python_is_there(host: CheckedHost) -> None:
     assert host.exists("python3"), f"there is no python3, which slurmfab's agent needs. Repair: {deploy(host.name)}"
 
 
-def test_package_files_are_there(host: CheckedHost) -> None:
+def test_package_files_are_there(host: CheckedHost, cluster: Cluster) -> None:
     """the files of Slurm's and munge's packages are as they were installed"""
-    wrong = [f"{path} is {OTHERWISE.get(state, ANOTHER)}" for state, path in changed_files(host)]
+    manager = wanted(cluster).manager
+    wrong = [
+        f"{path} is {OTHERWISE.get(state, ANOTHER).format(lists=manager.lists)}"
+        for state, path in changed_files(host, manager)
+    ]
     more = [f"{len(wrong) - MOST_FILES} more"] if len(wrong) > MOST_FILES else []
     assert not wrong, (
         f"{'; '.join([*wrong[:MOST_FILES], *more])}. Repair: {deploy(host.name)} brings missing "
-        "ones back; for another one: apt-get install --reinstall $(dpkg-query --search FILE | cut -d: -f1) there"
+        f"ones back; for another one: {manager.again} there"
     )
 
 
-def changed_files(host: CheckedHost) -> list[tuple[str, str]]:
+def changed_files(host: CheckedHost, manager: Manager) -> list[tuple[str, str]]:
     """How it differs, and its path, of each file that differs from its package's; settings may."""
-    found = VERIFIED.findall(host.ask(VERIFY, seconds=60))
+    found = VERIFIED.findall(host.ask(manager.verify, seconds=60))
     return [(state, path) for state, kind, path in found if not kind and not path.startswith(LEFT_OUT)]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from slurmfab.base.errors import HostError, SlurmfabError, Unreachable
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.slurm.platform import APT, DEBIAN, Platform, unsupported
 from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 from slurmfab.commands.checks.shell import SshShell
 from slurmfab.commands.doctor.finding import Finding, failure, ok, warning
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 SYSTEM = """\
-. /etc/os-release; echo "$VERSION_CODENAME"; echo "$ID $ID_LIKE"
+. /etc/os-release; echo "${VERSION_CODENAME:-${PLATFORM_ID#platform:}}"; echo "$ID $ID_LIKE"
 /usr/sbin/slurmctld -V 2>/dev/null || /usr/sbin/slurmd -V 2>/dev/null || scontrol -V 2>/dev/null
 """
 """Prints the release's codename, what it is or is made from, and the version of the Slurm that is installed."""
@@ -34,7 +35,7 @@ WORD = re.compile(r"[\w .+~-]{1,80}")  # what is shown of a host's answer; anyth
 class System:
     """What a host runs."""
 
-    codename: str  # `VERSION_CODENAME` of os-release(5)
+    codename: str  # `VERSION_CODENAME` of os-release(5), or else its `PLATFORM_ID`, such as `el9`
     kinds: tuple[str, ...]  # its `ID` and `ID_LIKE`, such as `ubuntu` and `debian`
     slurm: str = ""  # what the installed Slurm says of its version; empty for none
 
@@ -46,16 +47,17 @@ def parsed_system(output: bytes) -> System:
     return System(codename, tuple(kinds.split()), slurm)
 
 
-def judged_system(systems: Mapping[str, System], *, has_version: bool) -> Iterator[Finding]:
+def judged_system(systems: Mapping[str, System], meant: Platform, *, has_version: bool) -> Iterator[Finding]:
     """Yield which hosts slurmfab does not deploy to.
 
     Args:
         systems: what each host runs.
+        meant: the kind of packages of the cluster file.
         has_version: whether the cluster file names a version of Slurm, which new hosts get whatever their release has.
     """
     reasons: dict[str, list[str]] = {}
     for host, system in systems.items():
-        reason = refusal(system, has_version=has_version)
+        reason = refusal(system, meant, has_version=has_version)
         if reason:
             reasons.setdefault(reason, []).append(host)
     for reason, hosts in sorted(reasons.items()):
@@ -65,11 +67,11 @@ def judged_system(systems: Mapping[str, System], *, has_version: bool) -> Iterat
         yield ok("hosts' systems", f"{fold(sorted(systems))}: {releases}")
 
 
-def refusal(system: System, *, has_version: bool) -> str:
+def refusal(system: System, meant: Platform, *, has_version: bool) -> str:
     """Why slurmfab does not deploy to a system; empty if it does."""
-    if not {"debian", "ubuntu"} & set(system.kinds):
-        name = system.kinds[0] if system.kinds else "an unknown system"
-        return f"it runs {name}; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."
+    reason = unsupported(system.kinds, system.codename, meant)
+    if reason:
+        return reason
     try:
         if system.slurm:
             SlurmVersion.parse(system.slurm)
@@ -153,6 +155,7 @@ def judged(
     answers: Mapping[str, Answer | SlurmfabError],
     *,
     has_bundle: bool,
+    meant: Platform = DEBIAN,
     has_version: bool = False,
     sleepers: Collection[str] = (),
 ) -> Iterator[Finding]:
@@ -167,9 +170,10 @@ def judged(
     there = {host: answer for host, answer in answers.items() if isinstance(answer, Answer)}
     if there:
         yield ok("hosts", f"{fold(sorted(there))}: the login works")
-        yield from judged_system({host: one.system for host, one in there.items()}, has_version=has_version)
+        yield from judged_system({host: one.system for host, one in there.items()}, meant, has_version=has_version)
         yield from judged_clocks(there)
-        yield from judged_mirrors(there, has_bundle=has_bundle)
+        if meant.manager == APT:
+            yield from judged_mirrors(there, has_bundle=has_bundle)
 
 
 def judged_clocks(answers: Mapping[str, Answer]) -> Iterator[Finding]:

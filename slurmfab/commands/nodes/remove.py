@@ -19,7 +19,7 @@ from slurmfab.cluster.inventory.edits import node_removal
 from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.storage import mounts_of
-from slurmfab.cluster.slurm.platform import PLATFORMS
+from slurmfab.cluster.slurm.platform import PLATFORMS, wanted
 from slurmfab.core.engine import converge as deployment
 from slurmfab.core.engine import file_writing, job_waiting, older_copy, session
 from slurmfab.core.engine.actor import stamp
@@ -27,6 +27,7 @@ from slurmfab.core.engine.node_changes import change, change_each, work_on_each
 from slurmfab.core.engine.requests import ask_facts, fact_selection
 from slurmfab.core.engine.run import Run, RunHooks, RunOptions
 from slurmfab.core.engine.session import Output
+from slurmfab.core.plan.package_managers import kinds
 from slurmfab.core.plan.phases.logins import NODE_LOGINS
 from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED
 from slurmfab.core.plan.plan import PHASES
@@ -62,13 +63,17 @@ PROTECTED = tuple(name for one in PLATFORMS.values() for name in one.protected)
 
 
 def decommission_cleaned(
-    *, purge: bool, site_files: tuple[str, ...] = (), taken_back: tuple[Resource, ...] = ()
+    *,
+    purge: bool,
+    site_files: tuple[str, ...] = (),
+    taken_back: tuple[Resource, ...] = (),
+    removed: type[RemovedPackages] = RemovedPackages,
 ) -> tuple[Resource, ...]:
     """The cluster's files, keys and daemons removed; users stay, because they own files, and so do logs.
 
     Packages are removed last: then a maintainer script finds no configuration by which it could reach the cluster.
     `site_files`: names of the site's own files in Slurm's directory. `taken_back`: the removal of what the host has for
-    optional keys, from `taken_back`.
+    optional keys, from `taken_back`. `removed`: the kind of packages that go.
     """
     packages_gone = tuple(one for one in taken_back if isinstance(one, FormerPackages))
     return (
@@ -85,7 +90,7 @@ def decommission_cleaned(
         *(one for one in taken_back if one not in packages_gone),
         NoKeptSecrets(),  # after all that the undo store keeps copies of
         *packages_gone,
-        *((RemovedPackages(tuple(sorted(purged())), PROTECTED),) if purge else ()),
+        *((removed(tuple(sorted(purged())), PROTECTED),) if purge else ()),
     )
 
 
@@ -252,7 +257,10 @@ def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
     if opened:
         change(run, "node logins", host, *opened, proved=True)
     resources = decommission_cleaned(
-        purge=purge, site_files=known.cluster.site_file_names, taken_back=taken_back(known, facts)
+        purge=purge,
+        site_files=known.cluster.site_file_names,
+        taken_back=taken_back(known, facts),
+        removed=kinds(wanted(known.cluster)).removed,
     )
     change(run, "leaving", host, *resources)
 

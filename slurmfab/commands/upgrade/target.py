@@ -14,6 +14,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.slurm_packages import DebDirectory, SlurmPackages, series_of
 from slurmfab.cluster.slurm.platform import SOURCE
 from slurmfab.cluster.slurm.versions import NEWEST
+from slurmfab.core.plan.preflight.enterprise_linux import refuse_command
 from slurmfab.on_hosts.agent.slurm.state_versions import SERIES
 
 _SERIES = re.compile(r"\d\d\.\d\d")
@@ -47,6 +48,7 @@ def target_of(cluster: Cluster, to: str, suite: str) -> SlurmPackages:
     of apt's has the packages.
     """
     present = cluster.slurm
+    refuse_command(cluster, f"{FAB} upgrade")
     refuse_source(present)
     wanted = with_options(present, to, suite)
     if isinstance(wanted.source, DebDirectory) or cluster.bundle:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from ruled_shells import RuledShell
+from support import THREE_HOSTS, cluster
 
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import system, test_system
@@ -120,9 +121,17 @@ def of(name: str, pattern: str, text: str | CommandResult) -> CheckedHost:
 def test_a_file_of_a_package_that_is_gone_or_another_is_named(line: str, words: str) -> None:
     host = of("n1", "dpkg --verify", f"{line}\n")
     if words:
-        assert words in failure(test_system.test_package_files_are_there, host)
+        assert words in failure(test_system.test_package_files_are_there, host, cluster())
     else:
-        test_system.test_package_files_are_there(host)
+        test_system.test_package_files_are_there(host, cluster())
+
+
+def test_a_file_of_an_rpm_that_is_gone_when_checked_then_the_words_are_dnfs() -> None:
+    wanted = cluster(THREE_HOSTS + 'slurm: {packages: el-smd, version: "24.11.*"}\n')
+    host = of("n1", "rpm --verify", "missing     /usr/sbin/slurmd\n")
+    told = failure(test_system.test_package_files_are_there, host, wanted)
+    assert "/usr/sbin/slurmd is missing, says rpm --verify" in told
+    assert "dnf reinstall $(rpm --query --file --queryformat '%{NAME}' FILE) there" in told
 
 
 @pytest.mark.parametrize(

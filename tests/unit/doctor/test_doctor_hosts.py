@@ -7,6 +7,7 @@ import time
 import pytest
 
 from slurmfab.base.errors import HostError, InputError, LoginRefused, Unreachable
+from slurmfab.cluster.slurm.platform import SYSTEMS
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.doctor import hosts
 from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Finding
@@ -131,7 +132,10 @@ def test_a_system_when_a_host_tells_it_then_words_alone_are_taken(output: str, s
 @pytest.mark.parametrize(
     ("system", "told"),
     [
-        (System("", ("fedora",)), "n1: it runs fedora; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."),
+        (
+            System("", ("fedora",)),
+            f"n1: it runs fedora; slurmfab deploys to {SYSTEMS} (docs/supported.md).",
+        ),
         (System("", ()), "it runs an unknown system"),
         (System("jammy", ("ubuntu", "debian")), "Slurm 21.08 is too old"),
         (System("trixie", ("debian",), "slurm 20.11.4"), "Slurm 20.11 is too old"),

@@ -234,7 +234,7 @@ def test_a_controller_that_is_unfit_ends_the_run_before_any_host_is_compared() -
     run = run_over(hosts, cluster())
     with pytest.raises(DeployFailed, match="c1 is the controller, so nothing else was started"):
         deploy(run)
-    assert "slurmfab deploys to Debian and Ubuntu" in run.failed_hosts["c1"].reason
+    assert "slurmfab deploys to Debian, Ubuntu and" in run.failed_hosts["c1"].reason
     assert {host: hosts.of(host) for host in HOSTS} == {host: ["facts"] for host in HOSTS}
 
 
@@ -552,7 +552,7 @@ def test_a_host_with_the_wrong_system_is_excluded_with_the_reason() -> None:
     hosts = in_place()
     hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], os_id="fedora")
     report = deploy(run_over(hosts, cluster()))
-    reason = "it runs fedora; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."
+    reason = "it runs fedora; slurmfab deploys to Debian, Ubuntu and Enterprise Linux 9 and 10 (docs/supported.md)."
     assert lost_words(report.failed_hosts) == {"n1": reason}
     assert hosts.of("n1") == ["facts"]
     assert report.exit_code == 3

@@ -12,7 +12,13 @@ from support import THREE_HOSTS, cluster
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory import loading, repository_key, slurm_debs
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.inventory.slurm_packages import AptRepository, DebDirectory, OtherSuite, SlurmPackages
+from slurmfab.cluster.inventory.slurm_packages import (
+    AptRepository,
+    DebDirectory,
+    DnfRepository,
+    OtherSuite,
+    SlurmPackages,
+)
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
 KEY = """\
@@ -57,6 +63,8 @@ def test_a_source_is_one_of_three() -> None:
     )
     flat = slurm("{version: '26.05.*', source: {uris: ['file:/shared/debs'], suites: ./, key: slurm.asc}}").source
     assert flat == AptRepository(("file:/shared/debs",), ("./",), (), "slurm.asc")
+    dnf = slurm("{packages: el-smd, version: '26.05.*', source: {uris: 'https://a.example/el9', key: k.asc}}").source
+    assert dnf == DnfRepository(("https://a.example/el9",), "k.asc")
     smd = slurm("{packages: smd, version: '25.11.*', source: {directory: debs}}")
     assert (smd.source, smd.series, smd.is_default) == (DebDirectory("debs"), SlurmVersion(25, 11), False)
 
@@ -69,7 +77,7 @@ def test_a_version_is_one_of_slurms_or_of_a_package(version: str) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("{packages: rpm}", "slurm.packages: it must be 'debian', 'smd' or 'none'"),
+        ("{packages: rpm}", "slurm.packages: it must be 'debian', 'smd', 'el-smd' or 'none'"),
         ("{version: '26.05'}", 'slurm.version: "26.05" is a release series; write "26.05.*"'),
         ("{version: 26.05}", 'slurm.version: "26.05" is a release series; write "26.05.*"'),
         ("{version: newest}", 'slurm.version: "newest" is not a version'),
@@ -79,6 +87,9 @@ def test_a_version_is_one_of_slurms_or_of_a_package(version: str) -> None:
         ("{packages: smd}", 'slurm: packages: smd needs a version, such as version: "26.05.*"'),
         (f"{{source: {REPOSITORY}}}", "slurm: source needs a version"),
         ("{packages: smd, version: '26.05.*', source: {suite: sid}}", "no suite of a distribution has SchedMD's"),
+        (f"{{packages: el-smd, version: '26.05.*', source: {REPOSITORY}}}", "a repository of dnf has no suites"),
+        ("{packages: el-smd, version: '26.05.*', source: {directory: d}}", "slurmfab does not send .rpm files yet"),
+        ("{packages: el-smd, version: '26.05.*', source: {suite: sid}}", "no suite of a distribution has SchedMD's"),
         ("{version: '26.05.*', source: {}}", "slurm.source: it needs exactly one of suite"),
         ("{version: '26.05.*', source: {suite: sid, directory: debs}}", "it needs exactly one of suite"),
         ("{version: '26.05.*', source: {suite: 'trixie backports'}}", "is not the name of a suite"),

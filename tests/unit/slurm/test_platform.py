@@ -10,7 +10,7 @@ from reference.json_schemas import key_texts
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.slurm import platform
-from slurmfab.cluster.slurm.platform import DEBIAN, DEBIAN_SMD, PLATFORMS, Platform
+from slurmfab.cluster.slurm.platform import DEBIAN, DEBIAN_SMD, EL_SMD, PLATFORMS, Platform
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
 
@@ -27,6 +27,7 @@ def host(*packages: str) -> HostFacts:
         (("slurm-smd-slurmd", "slurm-smd"), (DEBIAN_SMD,)),
         (("slurm-smd", "slurm-client"), (DEBIAN, DEBIAN_SMD)),
         (("slurm-smd", "libslurm-perl"), (DEBIAN_SMD,)),
+        (("slurm", "slurm-slurmd", "munge"), (EL_SMD,)),
     ],
 )
 def test_the_kinds_of_packages_of_a_host_are_told_by_their_names(
@@ -41,11 +42,12 @@ def test_a_platform_counts_all_packages_that_it_names_as_slurms_own_or_common(on
     named = {one.core, one.pam, *(text.split()[0] for text in one.gpu_plugins.values()), *one.telling}
     assert named - {""} <= {*one.slurm_packages}
     assert len({*one.slurm_packages}) == len(one.slurm_packages)
-    assert all(set(one.packages(role)) >= {"munge", "openssh-client"} for role in one.by_role)
+    assert all(set(one.packages(role)) >= {"munge", "openssh-client" + "s" * (one is EL_SMD)} for role in one.by_role)
 
 
 def test_no_package_of_slurms_is_of_two_kinds() -> None:
-    assert not {*DEBIAN.slurm_packages} & {*DEBIAN_SMD.slurm_packages}
+    names = [name for one in PLATFORMS.values() for name in one.slurm_packages]
+    assert len({*names}) == len(names)
 
 
 def test_each_field_is_described() -> None:

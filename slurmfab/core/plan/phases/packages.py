@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slurmfab.cluster.inventory.site_packages import Wanted
 from slurmfab.cluster.slurm.platform import PLATFORMS
+from slurmfab.core.plan.package_managers import kinds
 from slurmfab.core.plan.phases import (
     backups,
     containers,
@@ -28,8 +29,6 @@ from slurmfab.core.plan.phases import (
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.facts.cgroups import NO_BUS
-from slurmfab.on_hosts.agent.packages.former_packages import FormerPackages
-from slurmfab.on_hosts.agent.packages.packages import Packages
 
 ROLES = ("controller", "database", "compute", "login")
 SLURMS = frozenset(("sudo", *(name for one in PLATFORMS.values() for name in (*one.asked, *one.packages_of(ROLES)))))
@@ -49,7 +48,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (
         *slurm_source.resources(plan_input, host),
         *modules.makes_room(plan_input, host),
-        Packages(
+        kinds(plan_input.platform).installed(
             names,
             versions=versions,
             slurm=slurms,
@@ -99,7 +98,7 @@ def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of packages that slurmfab installed for what the cluster file no longer has."""
     added = plan_input.facts[host].added_packages if host in plan_input.facts else ()
     names = tuple(sorted(set(added) - SLURMS - with_files(plan_input, host)))
-    return (FormerPackages(names),) if names else ()
+    return (kinds(plan_input.platform).former(names),) if names else ()
 
 
 def lacks_bus(plan_input: PlanInput, host: str) -> bool:

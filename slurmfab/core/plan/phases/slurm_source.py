@@ -1,4 +1,4 @@
-"""The source of Slurm's own packages on hosts (key `slurm`): an apt source with its key and pins, or files."""
+"""The source of Slurm's own packages on hosts (key `slurm`): a repository with its key, pins or holds, or files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.deb_files import DebFile
-from slurmfab.cluster.inventory.slurm_packages import AptRepository, OtherSuite
+from slurmfab.cluster.inventory.slurm_packages import AptRepository, DnfRepository, OtherSuite
+from slurmfab.cluster.slurm.platform import DNF
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.dnf import slurm_repository
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.slurm.package_source import OF, SlurmSource
 
 OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
@@ -17,10 +21,20 @@ OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The apt source on a host; hosts that get packages from a bundle or from files need none."""
-    del host
+    """The source on a host; hosts that get packages from a bundle or from files need none."""
+    if plan_input.platform.manager == DNF:
+        return owned(plan_input, host, OF, of_dnf(plan_input))
     source = None if plan_input.cluster.bundle else of_cluster(plan_input.cluster, plan_input.slurm_key)
     return (source,) if source else ()
+
+
+def of_dnf(plan_input: PlanInput) -> tuple[OwnedFile, ...]:
+    """The files of the repository that the cluster file names, if any: the source, and the key of its packages."""
+    source = plan_input.cluster.slurm.source
+    if not isinstance(source, DnfRepository):
+        return ()
+    text = slurm_repository.text(source.uris, plan_input.platform.slurm_packages)
+    return OwnedFile(slurm_repository.KEY, plan_input.slurm_key), OwnedFile(slurm_repository.PATH, text)
 
 
 def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
@@ -37,6 +51,8 @@ def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
 
 def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of an earlier apt source, where the cluster file has none any more."""
+    if plan_input.platform.manager == DNF:
+        return ()
     return (SlurmSource(),) if plan_input.owns(host, OF) and not resources(plan_input, host) else ()
 
 

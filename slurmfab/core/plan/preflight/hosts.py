@@ -13,7 +13,17 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.trusted_addresses import is_source
 from slurmfab.cluster.slurm import mixed
-from slurmfab.cluster.slurm.platform import DEBIAN, PLATFORMS, SOURCE, Platform, all_installed, installed, wanted
+from slurmfab.cluster.slurm.platform import (
+    DEBIAN,
+    DNF,
+    PLATFORMS,
+    SOURCE,
+    Platform,
+    all_installed,
+    installed,
+    unsupported,
+    wanted,
+)
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.plan.preflight.addresses import NAMES
 from slurmfab.core.plan.slurm_series import series, version
@@ -23,6 +33,12 @@ CLOCK_SECONDS = 240
 
 STOP = "systemctl stop slurmctld slurmd slurmdbd"
 """What comes before a removal: Debian's package cancels all jobs while slurmctld runs (its prerm script)."""
+
+UNLABELLED = (
+    "SELinux is enforcing there, and slurmfab does not label its files yet, so that sshd would not read the slurm "
+    "user's keys, nor daemons their files. To try slurmfab there: setenforce 0, and SELINUX=permissive in "
+    "/etc/selinux/config."
+)
 
 
 def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
@@ -87,9 +103,12 @@ def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dic
 
 def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
     """Why the host's distribution, or the Slurm on it, is not supported; empty if it is."""
-    if not fact.is_debian:
-        system = fact.os_id or "an unknown system"
-        return f"it runs {system}; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."
+    meant = wanted(cluster)
+    reason = unsupported((fact.os_id, *fact.os_like.split()), fact.codename, meant)
+    if reason:
+        return reason
+    if fact.enforces_selinux and meant.manager == DNF:
+        return UNLABELLED
     try:
         series(fact, cluster)
     except SlurmfabError as error:
@@ -160,10 +179,11 @@ def wrong_slurm(
 
 def back(fact: HostFacts, controller: HostFacts) -> str:
     """How a host gets the controller's packages of Slurm, as the end of a sentence."""
-    names = (installed(fact) or DEBIAN).slurm_packages
+    kind = installed(fact) or DEBIAN
+    names = kind.slurm_packages
     theirs = {controller.packages[name] for name in names if name in controller.packages}
-    words = (f"{name}={min(theirs, default='')}" for name in sorted(fact.packages) if name in names)
-    return mixed.back_to(words, fact.name, libraries=True)
+    words = (f"{name}{kind.manager.joint}{min(theirs, default='')}" for name in sorted(fact.packages) if name in names)
+    return mixed.back_to(words, fact.name, libraries=True, manager=kind.manager)
 
 
 def wrong_packages(fact: HostFacts, cluster: Cluster) -> str:
@@ -189,7 +209,8 @@ def two_kinds(fact: HostFacts, found: tuple[Platform, ...], meant: Platform) -> 
     each = " and ".join(f"{one.title}: {', '.join(names(fact, one))}" for one in found)
     return (
         f"it has two kinds of Slurm's packages, which have the same files ({each}); the cluster file is for "
-        f"{meant.title}. Take the others away first, while no job runs there: {STOP}; apt-get remove {' '.join(others)}"
+        f"{meant.title}. Take the others away first, while no job runs there: {STOP}; {meant.manager.remove} "
+        f"{' '.join(others)}"
     )
 
 
@@ -200,7 +221,7 @@ def another_kind(fact: HostFacts, found: Platform, meant: Platform) -> str:
     return (
         f"it has Slurm of {found.title} ({', '.join(there)}), and the cluster file is for {meant.title}; slurmfab "
         f"installs neither over the other. If they are right: {found.key(series)} in the cluster file. If not, take "
-        f"them away first, while no job runs there: {STOP}; apt-get remove {' '.join(there)}"
+        f"them away first, while no job runs there: {STOP}; {found.manager.remove} {' '.join(there)}"
     )
 
 
@@ -212,7 +233,8 @@ def no_package(fact: HostFacts, meant: Platform) -> str:
         f"it has Slurm {fact.slurm_version} of no package that slurmfab knows ({', '.join(programs)}), and slurmfab "
         f"installs nothing over it (it knows {' and '.join(one.title for one in PLATFORMS.values() if one.core)}). To "
         f"keep it: {SOURCE.key(str(SlurmVersion.parse(fact.slurm_version)))} in the cluster file. If not, take it away "
-        f"first, while no job runs there: {STOP}; then remove its files or its packages (dpkg -S {programs[0]})"
+        f"first, while no job runs there: {STOP}; then remove its files or its packages ({meant.manager.owner} "
+        f"{programs[0]})"
     )
 
 

@@ -14,6 +14,7 @@ from slurmfab.core.plan.preflight import (
     configuration,
     containers,
     directory,
+    enterprise_linux,
     firewall,
     gpu_checks,
     gres,
@@ -48,6 +49,7 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     hardware.refuse_unfit(plan_input)
     gres.refuse_unfit(plan_input)
     gpu_checks.refuse_unfit(plan_input)
+    enterprise_linux.refuse_unfit(plan_input)
     software.refuse_unfit(plan_input)
     containers.refuse_unfit(plan_input)
     firewall.refuse_unfit(plan_input)

@@ -26,6 +26,7 @@ from slurmfab.on_hosts.agent.core.host_paths import (
 )
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import entries, names, os_release, read_bytes, read_text
+from slurmfab.on_hosts.agent.dnf import rpm_database
 from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, slurm_use, slurm_versions
 from slurmfab.on_hosts.agent.packages import dpkg_status
 from slurmfab.on_hosts.agent.services import systemctl
@@ -103,7 +104,7 @@ AUTODETECT = ("nvidia", "nvml", "oneapi", "rsmi")
 CONFIGLESS_DROP_IN = "/etc/systemd/system/slurmd.service.d/slurmfab-configless.conf"
 """The drop-in of slurmd's unit with which slurmd fetches Slurm's files from slurmctld."""
 
-SLURMD_OPTIONS = "/etc/default/slurmd"
+SLURMD_OPTIONS = ("/etc/default/slurmd", "/etc/sysconfig/slurmd")
 CONF_SERVER = re.compile(rb"^[^#\n]*--conf-server[ =]+([\w.:,\[\]-]{1,1024})", re.MULTILINE)
 """An option of slurmd in its environment file or its unit."""
 
@@ -163,6 +164,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "boot": boot(),
         "mail_program": mail_program(root),
         **made_here(root),
+        "enforces_selinux": "1" in read_text(root + "/sys/fs/selinux/enforce"),
         "ufw": "ENABLED=yes" in read_text(root + "/etc/ufw/ufw.conf").split(),
         **read_site_files(root, request.get("site_files", ())),
         "registry_ca": registry_ca(root),
@@ -182,6 +184,9 @@ def made_here(root: str) -> Dict[str, List[str]]:
 def packages(root: str, asked: Iterable[str]) -> Dict[str, Any]:
     """The versions of packages that are installed, and those that are there and not completely installed."""
     status, asked = dpkg_status.read(root), tuple(asked)
+    if not status and os.path.exists(root + rpm_database.RPM):
+        there = dict(rpm_database.rows(printed(rpm_database.query(root, asked))))
+        return {"packages": there, "unfinished_packages": [one for one in rpm_database.unended(root) if one in asked]}
     there = dpkg_status.versions(status, asked)
     states = dpkg_status.states(status, [name for name in asked if name not in there])
     return {"packages": there, "unfinished_packages": [name for name in states if states[name] != "installed"]}
@@ -225,7 +230,8 @@ def registry_ca(root: str) -> str:
 
 def gpu_plugins(root: str, directories: Iterable[str]) -> List[str]:
     """The values that AutoDetect can have here (gres.conf(5)), by the names of Slurm's installed GPU plugins."""
-    places = ["%s/%s/%s" % (root + LIBRARIES, folder, one) for folder in names(root + LIBRARIES) for one in directories]
+    folders = [*names(root + LIBRARIES), "../lib64"]
+    places = ["%s/%s/%s" % (root + LIBRARIES, folder, one) for folder in folders for one in directories]
     found = {name for place in places for name in names(place)}
     return [name for name in AUTODETECT if "gpu_%s.so" % name in found]
 
@@ -283,7 +289,7 @@ def conf_server(root: str) -> str:
         return ""
     folder = root + os.path.dirname(CONFIGLESS_DROP_IN)
     units = ["%s/%s" % (folder, name) for name in names(folder)] + [root + "/etc/systemd/system/slurmd.service"]
-    for path in (root + SLURMD_OPTIONS, *units):
+    for path in (*map(root.__add__, SLURMD_OPTIONS), *units):
         found = CONF_SERVER.search(read_bytes(path))
         if found:
             return found[1].decode()
@@ -412,10 +418,12 @@ def system(root: str) -> Dict[str, str]:
     """Hostname, distribution, codename, architecture, and the version of the Python that runs the agent."""
     release = os_release(root)
     fields = {"os_id": "ID", "os_like": "ID_LIKE", "codename": "VERSION_CODENAME"}
+    # As `platform:el9`, without a codename.
+    release.setdefault("VERSION_CODENAME", release.get("PLATFORM_ID", "").rpartition(":")[2])
     return {
         "hostname": hostname(),
         **{fact: release.get(name, "") for fact, name in fields.items()},
-        "architecture": dpkg_status.architecture(dpkg_status.read(root)),
+        "architecture": dpkg_status.architecture(dpkg_status.read(root)) or os.uname().machine,
         "python": "%d.%d.%d" % sys.version_info[:3],
     }
 

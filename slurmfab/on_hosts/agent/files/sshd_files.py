@@ -10,6 +10,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, LOADED
 
+UNITS = ("/usr/lib/systemd/system/ssh.service", "/usr/lib/systemd/system/sshd.service")
 DROP_INS = "/etc/ssh/sshd_config.d"
 PID_FILE = "/run/sshd.pid"
 """sshd writes it whenever it has loaded its files; without it, sshd starts for each connection."""
@@ -42,7 +43,9 @@ class SshdFiles(OwnedFiles):
             OwnedFiles(self.of, ()).converge(context, frozenset())
             reason = judged.stderr.decode(errors="replace").strip() or "no message"
             raise ResourceFailed("sshd does not accept its files, so they were taken back: %s" % reason)
-        context.must(["systemctl", "reload-or-restart", "ssh.service"])
+        # The name of the unit on Debian, and elsewhere.
+        unit = next((one for one in UNITS if os.path.exists(context.path(one))), UNITS[1])
+        context.must(["systemctl", "reload-or-restart", os.path.basename(unit)])
         wait_until_loaded(self, context)
 
 

@@ -24,7 +24,7 @@ from slurmfab.on_hosts.agent.packages.apt import (
 INFO = "/var/lib/dpkg/info"  # where dpkg lists the files of each package, as `NAME.list` or `NAME:ARCHITECTURE.list`
 
 OURS = re.compile(r"((?:lib)?(?:slurm|munge)[a-z0-9.+-]*)(?::[a-z0-9]+)?\.list")
-PLACES = re.compile(r"(?:/usr)?/(?:s?bin|lib)/", re.ASCII)
+PLACES = re.compile(r"(?:/usr)?/(?:s?bin|lib(?:64)?)/", re.ASCII)
 """Programs, libraries, plugins and units; a site may leave out documentation (dpkg(1), --path-exclude)."""
 
 ALTERNATIVES = ("/var/lib/dpkg/alternatives", "/etc/alternatives")
@@ -101,6 +101,7 @@ class InstalledPackages(Resource):
     # The names of all packages of Slurm's own, if these have a source or a version in the cluster file.
     slurm: Tuple[str, ...] = ()
     slurm_version: str = ""  # the version that these get on a host without Slurm; empty for any
+    sites: Tuple[str, ...] = ()  # those that the cluster file names and that the host's own sources have to have
 
     def states(self, context: Context) -> Dict[str, str]:
         """The state of each of the packages that is there, `installed` for one that is whole, by name."""
@@ -150,12 +151,19 @@ MISSING_FILES = "missing files"
 """The name in a state for files of Slurm's and MUNGE's packages that somebody has removed."""
 
 
+def restart_daemons(context: Context, packages: Iterable[str]) -> None:
+    """Restart the daemons that run programs of packages which were replaced just now; jobs go on."""
+    there = tuple(packages)
+    for unit in DAEMONS:
+        if any(name.endswith(unit) for name in there):
+            context.run(["systemctl", "try-restart", unit])
+
+
 class Packages(InstalledPackages):
     """Installed packages of Debian, of any version where none is wanted; dpkg does not start their daemons."""
 
     kind: ClassVar[str] = "packages"
     LEFT: ClassVar[Tuple[str, ...]] = ("unfinished", "policy-rc.d", "bundle", MISSING_FILES)
-    sites: Tuple[str, ...] = ()  # those that the cluster file names and that the host's own sources have to have
 
     def actual(self, context: Context) -> State:
         """The state of packages, and what a run left; ResourceFailed in a dry run without a source for a site's."""
@@ -257,10 +265,7 @@ class Packages(InstalledPackages):
             why = apt_errors.explain(output + complaints)
             advice = "%s missing. Install these anew: apt-get install --reinstall %s"
             raise ResourceFailed("%s; %s" % (advice % (missing_files_text(found), " ".join(words)), why))
-        for unit in DAEMONS:
-            if any(name.endswith(unit) for name in lacking):
-                # It runs the program that was replaced just now; jobs go on.
-                context.run(["systemctl", "try-restart", unit])
+        restart_daemons(context, lacking)
 
     def finish(self, context: Context) -> None:
         """Complete packages that Slurm can do without: failures are remarks, unfinished ones LeftAsItWas."""

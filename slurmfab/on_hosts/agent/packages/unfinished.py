@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from typing import List
+from typing import List, Sequence
 
 from slurmfab.on_hosts.agent.core.reading import names
 from slurmfab.on_hosts.agent.packages import dpkg_status
@@ -30,11 +30,11 @@ def unfinished(root: str, status: bytes) -> str:
     return ", ".join(found[:SHOWN]) if found and not is_locked(root) else ""
 
 
-def is_locked(root: str) -> bool:
-    """Whether a program holds a lock of dpkg's below this root, because it installs something now."""
+def is_locked(root: str, locks: Sequence[str] = LOCKS) -> bool:
+    """Whether a program holds a lock of the package manager below this root, because it installs something now."""
     layout = "hhqqi4x"  # struct flock (fcntl(2))
     question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    for path in LOCKS:
+    for path in locks:
         try:
             with open(root.rstrip("/") + path, "rb") as file:
                 answer = fcntl.fcntl(file, fcntl.F_GETLK, question)

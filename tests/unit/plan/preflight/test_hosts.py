@@ -8,6 +8,7 @@ import pytest
 from support import cluster, facts_of, host_facts, prepared
 
 from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.cluster.slurm.platform import SYSTEMS
 from slurmfab.core.plan.preflight.hosts import CLOCK_SECONDS, back, renamed, unfit
 
 
@@ -26,7 +27,10 @@ def test_healthy_hosts_are_fit() -> None:
 @pytest.mark.parametrize(
     ("differing", "words"),
     [
-        ({"os_id": "fedora"}, "it runs fedora; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."),
+        (
+            {"os_id": "fedora"},
+            f"it runs fedora; slurmfab deploys to {SYSTEMS} (docs/supported.md).",
+        ),
         ({"os_id": ""}, "it runs an unknown system"),
         ({"codename": "jammy"}, "too old"),
         ({"codename": "warty"}, "does not know which Slurm the release “warty” has"),

@@ -1,0 +1,329 @@
+"""A stand-in for Enterprise Linux 9 in labs: Debian with the real rpm and dnf, and Debian's Slurm packed as RPMs.
+
+No package of an Enterprise Linux is in it. It is a tree of Debian whose package manager is dnf: apt and dpkg are taken
+away with all that they know, os-release says Rocky Linux 9 and that it is a stand-in, and two signed repositories are
+in directories of the host: `system`, as a distribution has, with MUNGE and MariaDB, and `slurm` with Slurm's packages
+under the names, paths, dependencies and units of SchedMD's slurm.spec (24.11 to 26.05).
+
+It proves names, paths, order, parsers, holds, signatures, locks and transactions that are killed. It proves nothing
+about SELinux, crypto-policies, authselect, firewalld, and the real packages: libraries are Debian's, no library has a
+package, and daemons keep the sockets and files that are compiled into Debian's binaries.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurmfab.lab.smd_standin import UNIT_HEAD, UNITS, renamed
+
+RELEASE = "0standin1.el9"
+PLACE = "/var/lib/lab-packages"
+KILLER = "/run/lab-kills-dnf"  # a file; while it is there, each package kills the dnf that has unpacked it
+KEY = "/etc/pki/rpm-gpg/RPM-GPG-KEY-lab"
+
+MARK = "usr/lib/os-release"  # the file by which an overlay is known to have this tree
+INSTALL = "dnf -q -y --setopt=install_weak_deps=False install"  # installs packages in a tree
+
+OS_RELEASE = """\
+NAME="Rocky Linux"
+VERSION="9 (stand-in)"
+ID="rocky"
+ID_LIKE="rhel centos fedora"
+VERSION_ID="9"
+PLATFORM_ID="platform:el9"
+PRETTY_NAME="STAND-IN of a slurmfab lab for Rocky Linux 9: Debian with rpm and dnf"
+"""
+
+REPOSITORY = """\
+[lab-{name}]
+name=STAND-IN in a slurmfab lab: {name}
+baseurl=file://{place}/{name}
+gpgcheck=1
+gpgkey=file://{key}
+"""
+
+MUNGE_UNIT = """\
+[Unit]
+Description=STAND-IN in a slurmfab lab: MUNGE
+After=network-online.target time-sync.target
+
+[Service]
+Type=forking
+EnvironmentFile=-/etc/sysconfig/munge
+ExecStart=/usr/sbin/munged $OPTIONS
+PIDFile=/run/munge/munged.pid
+RuntimeDirectory=munge
+RuntimeDirectoryMode=0755
+User=munge
+Group=munge
+Restart=on-abort
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+MARIADB_UNIT = """\
+[Unit]
+Description=STAND-IN in a slurmfab lab: MariaDB
+After=network.target
+
+[Service]
+Type=notify
+User=mysql
+Group=mysql
+RuntimeDirectory=mysqld
+RuntimeDirectoryMode=0755
+ExecStartPre=/usr/libexec/mariadb-prepare-db-dir
+ExecStart=/usr/sbin/mariadbd
+TimeoutSec=300
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+PREPARE = """\
+#!/bin/sh
+# STAND-IN: makes the first database, as the unit of Enterprise Linux does.
+[ -d /var/lib/mysql/mysql ] ||
+    exec mariadb-install-db --datadir=/var/lib/mysql --skip-test-db --auth-root-authentication-method=socket
+"""
+
+ACCOUNT = """\
+getent group {name} >/dev/null || groupadd --system {name}
+getent passwd {name} >/dev/null ||
+    useradd --system --gid {name} --home-dir {home} --no-create-home --shell /sbin/nologin {name}
+"""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One RPM."""
+
+    sources: tuple[str, ...] = ()  # Debian's packages
+    files: Mapping[str, str] | None = None  # pattern of a path in these to the path here
+    texts: Mapping[str, str] | None = None  # files that it has besides, by path
+    tags: tuple[str, ...] = ()  # lines of its spec, such as `Requires: munge`
+    directories: tuple[str, ...] = ()  # `MODE USER PATH` of empty ones
+    account: tuple[str, str] = ("", "")  # user that it makes, and the home
+
+
+PLUGIN = r"usr/lib/[^/]+/slurm-wlm/"
+MYSQL = "_mysql"  # the end of the name of plugins that are slurmdbd's
+
+
+def _daemon(name: str, *more: str, files: Mapping[str, str] | None = None) -> Packed:
+    """The package of a daemon; Debian's programs may have `-wlm` at the end of their names."""
+    needed, runtime, settings = UNITS[name]
+    condition = f"ConditionPathExists=/etc/slurm/{needed}\n" if needed else ""
+    unit = UNIT_HEAD.format(name=name, condition=condition, runtime=runtime) + settings
+    programs = {rf"usr/sbin/{one}(-wlm)?": f"usr/sbin/{one}" for one in (name, *more)}
+    return Packed(
+        (name, "slurm-wlm-mysql-plugin"),
+        {**programs, **(files or {})},
+        {f"usr/lib/systemd/system/{name}.service": unit},
+        ("Requires: slurm = %{version}-%{release}",),
+    )
+
+
+SLURM: Mapping[str, Packed] = {
+    "slurm": Packed(
+        ("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-client", "libslurm42t64"),
+        {
+            PLUGIN + rf"((?!.*(?:_pbs|{MYSQL})\.so).*\.so)": r"usr/lib64/slurm/\1",
+            r"usr/lib/[^/]+/(libslurm\.so.*)": r"usr/lib64/\1",
+            r"usr/bin/((?!sh5util|sview)s\w+)": r"usr/bin/\1",
+        },
+        tags=("Requires: munge",),
+        directories=("0755 root /etc/slurm",),
+    ),
+    "slurm-slurmctld": _daemon("slurmctld"),
+    "slurm-slurmd": _daemon("slurmd", "slurmstepd"),
+    "slurm-slurmdbd": _daemon("slurmdbd", files={PLUGIN + rf"(.*{MYSQL}\.so)": r"usr/lib64/slurm/\1"}),
+}
+"""Slurm's packages. Those of further daemons, PAM, Perl and others are left out."""
+
+THERE = ("openssh-clients", "sudo", "dbus", "python3")
+
+SYSTEM: Mapping[str, Packed] = {
+    "munge": Packed(
+        ("munge",),
+        {r"(usr/s?bin/.*)": r"\1"},
+        {"usr/lib/systemd/system/munge.service": MUNGE_UNIT, "etc/sysconfig/munge": "# OPTIONS=\n"},
+        directories=("0700 munge /etc/munge", "0711 munge /var/lib/munge", "0700 munge /var/log/munge"),
+        account=("munge", "/run/munge"),
+    ),
+    "mariadb": Packed(("mariadb-client", "mariadb-client-core"), {r"(usr/bin/.*)": r"\1"}),
+    "mariadb-server": Packed(
+        ("mariadb-server", "mariadb-server-core"),
+        {r"(usr/(?:s?bin|lib/mysql|share/(?:mysql|mariadb))/.*)": r"\1"},
+        {
+            "usr/lib/systemd/system/mariadb.service": MARIADB_UNIT,
+            "usr/libexec/mariadb-prepare-db-dir": PREPARE,
+            "etc/my.cnf": "[client-server]\n!includedir /etc/my.cnf.d\n",
+            "etc/my.cnf.d/mariadb-server.cnf": "[mariadbd]\ndatadir=/var/lib/mysql\n",
+        },
+        tags=("Requires: mariadb",),
+        directories=("0755 mysql /var/lib/mysql",),
+        account=("mysql", "/var/lib/mysql"),
+    ),
+    **{name: Packed() for name in THERE},
+    "bash": Packed(tags=("Provides: /bin/sh",)),
+    "rocky-release": Packed(tags=("Provides: system-release = 9", "Provides: system-release(releasever) = 9")),
+}
+"""The packages of the system; those without files stand for what the tree has already."""
+
+SPEC = """\
+Name: {name}
+Version: {version}
+Release: {release}
+Summary: STAND-IN in a slurmfab lab: Debian's binaries, packed anew
+License: as Debian's package
+AutoReqProv: no
+{tags}
+%description
+STAND-IN in a slurmfab lab.
+%install
+mkdir -p %{{buildroot}}
+cp -a %{{trees}}/{name}/. %{{buildroot}}/
+%pre
+{account}
+%post -p <lua>
+if posix.access("{killer}") then posix.kill(posix.getprocessid("pid"), 9) end
+%files
+{files}
+"""
+
+BUILD = (
+    r"""
+set -e
+tree=$1 place=$2 root=$2/root
+mount -t overlay overlay -o "lowerdir=$tree,upperdir=$place/upper,workdir=$place/work" "$root"
+mount -t proc proc "$root/proc"
+cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
+inside() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@" </dev/null; }
+inside apt-get -qq update
+needed=$(inside apt-get --simulate --no-install-recommends install slurmctld slurmd slurmdbd slurm-client munge \
+    slurm-wlm-mysql-plugin mariadb-server |
+    sed -n 's/^Inst \([^ ]*\) .*/\1/p' |
+    grep -vE '^(munge|slurm.*|libslurm.*|mariadb-(server|client|plugin).*|galera.*)$')
+inside apt-get -qq -y --no-install-recommends install rpm dnf createrepo-c gpg gpg-agent $needed >/dev/null
+mkdir -p "$root/build" "$root/etc/rpm" "$root/etc/pki/rpm-gpg" "$root/etc/yum.repos.d" "$root/etc/sysconfig"
+cp -a "$place/packages" "$root/build/"
+printf '%%_dbpath /var/lib/rpm\n' >"$root/etc/rpm/macros"
+for kind in system slurm; do
+    for spec in "$root/build/packages/$kind"/*.spec; do
+        inside rpmbuild -bb --quiet --define '_topdir /build/top' --define "_rpmdir PLACE/$kind" \
+            --define "trees /build/packages/$kind" --define '__os_install_post %{nil}' --define 'debug_package %{nil}' \
+            --define '_build_id_links none' --define '_binary_payload w1.zstdio' \
+            "/build/packages/$kind/${spec##*/}" >/dev/null
+    done
+done
+gpg() { inside env GNUPGHOME=/build/gnupg gpg --batch --quiet "$@"; }
+mkdir -m 700 "$root/build/gnupg"
+gpg --passphrase '' --quick-gen-key lab rsa2048 sign never
+gpg --armor --export lab >"$root/KEY"
+inside env GNUPGHOME=/build/gnupg sh -c \
+    "rpmsign --define '_gpg_name lab' --define '__gpg /usr/bin/gpg' --addsign PLACE/*/*/*.rpm" >/dev/null
+inside env GNUPGHOME=/build/gnupg gpgconf --kill all
+for kind in system slurm; do inside createrepo_c --quiet "PLACE/$kind"; done
+cp "$place"/*.repo "$root/etc/yum.repos.d/"
+inside rpm --import "KEY"
+for name in HAS; do inside sh -c "rpm --install --nodeps PLACE/system/*/$name-*"; done
+rm -rf "$root/build" "$root/etc/mysql" "$root/usr/sbin/policy-rc.d" "$root/etc/os-release"
+cp "$place/os-release" "$root/usr/lib/os-release"
+ln -s ../usr/lib/os-release "$root/etc/os-release"
+ln -sf /dev/null "$root/etc/systemd/system/dnf-makecache.timer"
+cd "$root"
+rm -rf var/lib/dpkg var/lib/apt var/cache/apt etc/apt usr/bin/apt usr/bin/apt-* usr/bin/dpkg usr/bin/dpkg-deb \
+    usr/bin/dpkg-query usr/bin/dpkg-split usr/lib/apt
+cd /
+umount "$root/proc" "$root"
+""".replace("PLACE", PLACE)
+    .replace("KEY", KEY)
+    .replace("HAS", " ".join((*THERE, "bash", "rocky-release")))
+)
+"""Shell script that makes the overlay on Debian's base tree. `$place` has the packages' trees and specs, the files of
+the sources, and os-release. Libraries come from this machine's mirror; then apt and dpkg are taken away."""
+
+
+def prepare(debs: Path, place: Path) -> None:
+    """Write what `BUILD` needs into a directory; `debs`: Debian's packages. CalledProcessError if one is broken."""
+    for kind, packages in (("system", SYSTEM), ("slurm", SLURM)):
+        folder = place / "packages" / kind
+        for name, packed in packages.items():
+            _write_package(debs, folder, name, packed)
+        (place / f"lab-{kind}.repo").write_text(REPOSITORY.format(name=kind, place=PLACE, key=KEY))
+    (place / "os-release").write_text(OS_RELEASE)
+
+
+def _write_package(debs: Path, folder: Path, name: str, packed: Packed) -> None:
+    """Write tree and spec of one package."""
+    tree, version = folder / name, "9"
+    tree.mkdir(parents=True)
+    for source in packed.sources:
+        for deb in sorted(debs.glob(f"{source}_*.deb")):
+            version = re.split("[-~+]", deb.name.split("_")[1].rpartition("%3a")[2])[0] if version == "9" else version
+            unpacked = folder / "debian"
+            subprocess.run(["dpkg-deb", "--extract", str(deb), str(unpacked)], check=True)
+            _copy(unpacked, tree, packed.files or {})
+            shutil.rmtree(unpacked)
+    for path, text in (packed.texts or {}).items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text(text)
+        (tree / path).chmod(0o755 if path.startswith("usr/libexec") else 0o644)
+    spec = SPEC.format(
+        name=name,
+        version=version,
+        release=RELEASE,
+        tags="\n".join(packed.tags),
+        account=ACCOUNT.format(name=packed.account[0], home=packed.account[1]) if packed.account[0] else ":",
+        killer=KILLER,
+        files="\n".join(_files(tree, packed)),
+    )
+    (folder / f"{name}.spec").write_text(spec)
+
+
+def _copy(source: Path, tree: Path, files: Mapping[str, str]) -> None:
+    """Copy the files of one package of Debian's that belong into a package."""
+    for file in sorted(source.rglob("*")):
+        path = file.relative_to(source).as_posix()
+        for pattern, place in files.items():
+            found = re.fullmatch(pattern, path)
+            if not found or (file.is_dir() and not file.is_symlink()):
+                continue
+            new = tree / found.expand(place)
+            new.parent.mkdir(parents=True, exist_ok=True)
+            if file.is_symlink():
+                new.symlink_to(file.readlink())
+            else:
+                new.write_bytes(moved(file.read_bytes()))
+                new.chmod(file.stat().st_mode & 0o777)
+
+
+def moved(content: bytes) -> bytes:
+    """A binary of Debian's with the plugin directory of Enterprise Linux, and with the name `slurm`, for Debian's.
+
+    >>> moved(b"..\\0/usr/lib/x86_64-linux-gnu/slurm-wlm\\0..")[:20]
+    b'..\\x00/usr/lib64/slurm\\x00'
+    """
+    pattern = rb"(?<=\0)/usr/lib/[\w-]+/slurm-wlm(?=\0)"
+    return renamed(re.sub(pattern, lambda found: b"/usr/lib64/slurm".ljust(len(found[0]), b"\0"), content))
+
+
+def _files(tree: Path, packed: Packed) -> Iterator[str]:
+    """Yield the lines of a spec that name a package's files and directories."""
+    for file in sorted(tree.rglob("*")):
+        if file.is_symlink() or not file.is_dir():
+            path = f"/{file.relative_to(tree).as_posix()}"
+            yield f'%config(noreplace) "{path}"' if path.startswith("/etc/") else f'"{path}"'
+    for text in packed.directories:
+        mode, user, path = text.split()
+        (tree / path[1:]).mkdir(parents=True, exist_ok=True)
+        yield f"%dir %attr({mode}, {user}, {user}) {path}"

@@ -1,0 +1,193 @@
+"""Packages of dnf: installed, held, completed after a kill, and errors in people's words; with the real rpm and dnf."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rpm_packages import Repository, run, write_sources
+
+from slurmfab.cluster.slurm.platform import EL_SMD
+from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
+from slurmfab.on_hosts.agent.dnf import dnf
+from slurmfab.on_hosts.agent.dnf.dnf_packages import DnfPackages
+from slurmfab.on_hosts.agent.dnf.dnf_removals import DnfFormerPackages, DnfRemovedPackages
+from slurmfab.on_hosts.agent.facts import facts
+from slurmfab.on_hosts.agent.packages import added_packages
+
+WAITS = 3.0  # seconds for which a lock is held
+NODE = ("munge", "slurm", "slurm-slurmd")
+
+
+def wanted(*names: str, version: str = "24.11.*") -> DnfPackages:
+    return DnfPackages(names, slurm=EL_SMD.slurm_packages, slurm_version=version)
+
+
+def installed(context: Context) -> dict[str, str]:
+    """Name and version of all packages."""
+    shown = run("rpm", "--root", context.root, "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\n")
+    return {name: version for name, version in (line.split() for line in shown.splitlines()) if name != "gpg-pubkey"}
+
+
+def converged(resource: DnfPackages, context: Context) -> Outcome:
+    """The outcome of a resource that was converged, and that differs in nothing afterwards."""
+    outcome = apply(resource, context)
+    assert outcome.status == "changed", outcome
+    again = apply(resource, Context(context.root, dry_run=True))
+    assert again.status == "ok", again
+    return outcome
+
+
+def test_packages_when_installed_then_they_have_the_wanted_version_and_are_on_record(el: Context) -> None:
+    outcome = converged(wanted(*NODE), el)
+    assert {change.name: change.wanted for change in outcome.changes} == dict.fromkeys(NODE, "installed")
+    assert installed(el) == {"munge": "0.5.13", "slurm": "24.11.5", "slurm-slurmd": "24.11.5"}
+    assert added_packages.read(el) == {*NODE}
+
+
+def test_facts_when_the_packages_are_rpms_then_they_have_the_versions(el: Context) -> None:
+    apply(wanted("munge"), el)
+    assert facts.packages(el.root, ["munge", "slurm"]) == {
+        "packages": {"munge": "0.5.13-1.el9"},
+        "unfinished_packages": [],
+    }
+
+
+def test_a_package_of_slurms_when_others_are_there_then_it_gets_their_version(el: Context) -> None:
+    apply(wanted("munge", "slurm"), el)
+    converged(wanted(*NODE, version="26.05.*"), el)
+    assert installed(el)["slurm-slurmd"] == "24.11.5"
+
+
+def test_slurm_when_all_packages_are_upgraded_by_hand_then_it_stays_as_it_is(el: Context) -> None:
+    apply(wanted(*NODE), el)
+    run("dnf", "--installroot", el.root, "-y", "-q", "upgrade")
+    assert installed(el)["slurm"] == "24.11.5"
+
+
+@pytest.mark.parametrize("killed_in", ["munge", "slurm"])
+def test_an_installation_that_was_killed_when_applied_again_then_it_is_complete(el: Context, killed_in: str) -> None:
+    mark = Path(el.path(f"/kill-{killed_in}"))
+    mark.touch()
+    assert apply(wanted(*NODE), el).status == "failed"
+    mark.unlink()
+    # So no program that is there counts as one of no package.
+    assert facts.packages(el.root, NODE)["unfinished_packages"] == [*NODE]
+    dry = apply(wanted(*NODE), Context(el.root, dry_run=True))
+    assert "unfinished" in {change.name for change in dry.changes}
+    converged(wanted(*NODE), el)
+    assert {*installed(el)} == {*NODE}
+
+
+def test_an_upgrade_that_was_killed_when_applied_again_then_no_package_is_there_twice(el: Context) -> None:
+    apply(wanted("munge", "slurm"), el)
+    mark = Path(el.path("/kill-slurm"))
+    mark.touch()
+    dnf.dnf(el, ["upgrade", "slurm"])
+    mark.unlink()
+    assert dnf.killed(el).double == ("slurm",)
+    converged(wanted("munge", "slurm"), el)
+    shown = run("rpm", "--root", el.root, "--query", "slurm")
+    assert shown.split() == ["slurm-26.05.1-1.el9.noarch"]
+
+
+def test_a_transaction_that_goes_on_when_looked_at_then_it_counts_as_unfinished_for_nobody(el: Context) -> None:
+    Path(el.path("/kill-munge")).touch()
+    apply(wanted("munge"), el)
+    with locked(el):
+        assert dnf.killed(el).packages == ()
+    assert dnf.killed(el).packages == ("munge",)
+
+
+@contextmanager
+def locked(context: Context) -> Iterator[subprocess.Popen[str]]:
+    """A context in which another process holds rpm's lock, until its input ends."""
+    text = (
+        "import fcntl, sys; lock = open(sys.argv[1], 'w'); fcntl.lockf(lock, fcntl.LOCK_EX); print('held', flush=True)"
+    )
+    argv = ["python3", "-c", f"{text}; sys.stdin.read()", context.path("/var/lib/rpm/.rpm.lock")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        yield holder
+        holder.communicate()
+
+
+def test_a_lock_that_another_program_holds_when_packages_are_installed_then_it_is_waited_for(el: Context) -> None:
+    apply(wanted("munge"), el)
+    with locked(el) as holder:
+        threading.Timer(WAITS, holder.communicate).start()
+        before = time.monotonic()
+        converged(wanted("munge", "slurm"), el)
+        assert time.monotonic() - before > WAITS
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("slurm-pam_slurm", "this host's package sources have no package slurm-pam_slurm-24.11.*"),
+        ("needs-more", "dependencies cannot be met: "),
+        ("broken", "the prein script of the package broken failed"),
+        ("same-file", "/usr/sbin/munge is of two packages"),
+        ("unsigned", "is not signed, so nothing was installed"),
+    ],
+)
+def test_a_package_that_cannot_be_installed_when_applied_then_the_reason_is_said(
+    el: Context, name: str, words: str
+) -> None:
+    apply(wanted("munge"), el)
+    outcome = apply(wanted("munge", name), el)
+    assert outcome.status == "failed"
+    assert words in outcome.message, outcome.message
+
+
+def test_packages_of_another_key_when_installed_then_nothing_is(el: Context, repository: Repository) -> None:
+    write_sources(el, repository.folder, repository.other_key)
+    outcome = apply(wanted("munge"), el)
+    assert outcome.message.startswith("packages are signed by another key"), outcome.message
+    assert installed(el) == {}
+
+
+def test_a_source_that_is_away_when_packages_are_installed_then_it_is_named(el: Context, tmp_path: Path) -> None:
+    write_sources(el, tmp_path / "away", "")
+    outcome = apply(wanted("munge"), el)
+    assert "cannot be reached (Curl error (37): " in outcome.message, outcome.message
+
+
+def test_epel_with_packages_of_the_same_names_when_planned_then_the_host_is_refused(el: Context) -> None:
+    epel = Path(el.path("/etc/yum.repos.d/epel.repo"))
+    epel.write_text("[epel]\nname=EPEL\nenabled=1\nmetalink=https://example.org/epel\n")
+    outcome = apply(wanted("munge"), Context(el.root, dry_run=True))
+    assert "Write a line excludepkgs=slurm* into that section" in outcome.message
+    epel.write_text(epel.read_text() + "excludepkgs=slurm*\n")
+    assert apply(wanted("munge"), Context(el.root, dry_run=True)).status == "would change"
+
+
+def test_a_program_that_somebody_removed_when_applied_then_it_is_back(el: Context) -> None:
+    apply(wanted(*NODE), el)
+    Path(el.path("/usr/sbin/slurm-slurmd")).unlink()
+    outcome = converged(wanted(*NODE), el)
+    assert outcome.changes[0].actual == "/usr/sbin/slurm-slurmd of slurm-slurmd"
+    assert Path(el.path("/usr/sbin/slurm-slurmd")).exists()
+
+
+def test_former_packages_when_removed_then_what_others_need_stays(el: Context) -> None:
+    apply(wanted("munge", "slurm", "site-tool"), el)
+    outcome = apply(DnfFormerPackages(("munge", "site-tool")), el)
+    assert outcome.message == "munge stays, because other packages need it"
+    assert {*installed(el)} == {"munge", "slurm"}
+    assert added_packages.read(el) == {"slurm"}
+
+
+def test_packages_when_removed_then_no_daemon_of_the_cluster_goes_with_them(el: Context) -> None:
+    apply(wanted(*NODE), el)
+    kept = apply(DnfRemovedPackages(("slurm",), ("slurm-slurmd",)), el)
+    assert "slurm-slurmd" in kept.message, kept.message
+    assert {*installed(el)} == {*NODE}
+    assert apply(DnfRemovedPackages(("slurm", "slurm-slurmd"), ()), el).status == "changed"
+    assert {*installed(el)} == {"munge"}

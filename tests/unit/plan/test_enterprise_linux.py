@@ -1,0 +1,110 @@
+"""Enterprise Linux: what a plan has for it, and what is refused there with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.base.errors import InputError
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.slurm.platform import EL_SMD
+from slurmfab.core.plan.phases import former, packages
+from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight import enterprise_linux, hosts
+from slurmfab.on_hosts.agent.dnf import slurm_repository
+from slurmfab.on_hosts.agent.dnf.dnf_packages import DnfPackages
+from slurmfab.on_hosts.agent.dnf.dnf_removals import DnfFormerPackages
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+
+OWN = 'slurm: {packages: el-smd, version: "24.11.*"}\n'
+REPOSITORY = OWN.replace("}", ", source: {uris: 'https://a.example/el9', key: slurm.asc}}")
+ROCKY: dict[str, Any] = {
+    "os_id": "rocky",
+    "os_like": "rhel centos fedora",
+    "codename": "el9",
+    "packages": {"slurm": "24.11.5-1.el9", "slurm-slurmd": "24.11.5-1.el9"},
+    "architecture": "x86_64",
+}
+
+
+def rocky(name: str, **differing: Any) -> HostFacts:
+    return replace(prepared(name), **{**ROCKY, **differing})
+
+
+def wanted(more: str = REPOSITORY, **differing: Any) -> PlanInput:
+    known = cluster(THREE_HOSTS + more)
+    return replace(plan_input(known, facts_of(known, rocky, **differing)), slurm_key="KEY\n")
+
+
+def reason(more: str, **differing: Any) -> str:
+    """Why n1 is left out."""
+    known = cluster(THREE_HOSTS + more)
+    return hosts.unfit(known, facts_of(known, rocky, **differing)).get("n1", "")
+
+
+def test_packages_when_planned_then_dnf_installs_schedmds_names_from_a_held_source() -> None:
+    source, found = packages.resources(wanted(), "n1")
+    assert isinstance(source, OwnedFiles)
+    assert [path for path, *_ in source.files] == [slurm_repository.KEY, slurm_repository.PATH]
+    text = source.by_path()[slurm_repository.PATH].text
+    assert "baseurl=https://a.example/el9\n" in text
+    assert f"excludepkgs={' '.join(EL_SMD.slurm_packages)}\n" in text
+    assert isinstance(found, DnfPackages)
+    assert found.names == ("munge", "openssh-clients", "slurm", "slurm-slurmd")
+    assert found.slurm_version == "24.11.*"
+
+
+def test_a_source_when_the_file_names_none_any_more_then_it_goes() -> None:
+    source, _ = packages.resources(wanted(OWN, owned=("slurm-source",)), "n1")
+    assert source == OwnedFiles("slurm-source", ())
+
+
+def test_packages_that_slurmfab_installed_when_nothing_asks_for_them_then_dnf_removes_them() -> None:
+    assert former.resources(wanted(added_packages=("site-tool",)), "n1") == (DnfFormerPackages(("site-tool",)),)
+
+
+@pytest.mark.parametrize(
+    ("more", "differing", "words"),
+    [
+        (OWN, {}, ""),
+        (OWN, {"codename": "el10"}, ""),
+        (OWN, {"os_id": "ol", "os_like": "fedora"}, ""),
+        (OWN, {"codename": "el8"}, "it runs rocky (el8); of Enterprise Linux, slurmfab knows 9 and 10: the python3 of"),
+        (OWN, {"os_id": "centos", "os_like": "rhel fedora", "codename": ""}, "it runs centos (an old release); of"),
+        ("", {}, "it runs rocky, and the cluster file is for the distribution's packages. Hosts of one system"),
+        ("", {}, 'slurm: {packages: el-smd, version: "SERIES.*"} in the cluster file'),
+        (OWN, {"os_id": "debian", "os_like": "", "codename": "trixie"}, "it runs debian, and the cluster file is for"),
+        (OWN, {"os_id": "arch", "os_like": ""}, "it runs arch; slurmfab deploys to Debian, Ubuntu and Enterprise"),
+        (OWN, {"enforces_selinux": True}, "SELinux is enforcing there, and slurmfab does not label its files yet"),
+        (OWN, {"packages": {"slurm-client": "24.11"}}, "it has Slurm of the distribution's packages (slurm-client)"),
+    ],
+)
+def test_a_host_when_its_system_does_not_fit_then_it_is_left_out_with_the_reason(
+    more: str, differing: dict[str, Any], words: str
+) -> None:
+    found = reason(more, **differing)
+    assert words in found
+    assert bool(found) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("modules: lmod\n", "it would need lmod there"),
+        ("mail: {relay: mail.example.org, from: slurm@example.org}\n", "it would need ca-certificates, msmtp there"),
+        ("bundle: a.tar\n", "bundle: there are none for Enterprise Linux yet"),
+    ],
+)
+def test_a_key_that_is_not_there_yet_when_planned_then_it_is_refused(more: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        enterprise_linux.refuse_unfit(wanted(OWN + more))
+    enterprise_linux.refuse_unfit(wanted(OWN + "packages: {all: [site-tool]}\n"))
+
+
+def test_a_command_that_is_not_there_yet_when_called_then_it_is_refused() -> None:
+    with pytest.raises(InputError, match="fab update is not there for Enterprise Linux yet"):
+        enterprise_linux.refuse_command(cluster(THREE_HOSTS + OWN), "fab update")
+    enterprise_linux.refuse_command(cluster(THREE_HOSTS), "fab update")
