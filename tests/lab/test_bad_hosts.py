@@ -123,7 +123,7 @@ def test_a_day_with_many_bad_hosts_when_deployed_then_ends_in_time_without_a_tra
         ("n3", "accepts connections but sends no SSH banner", "sshd hangs"),
         ("n4", "refused the login of admin with the key", "authorized_keys"),
         ("n5", "sudo is not installed", "log in as root"),
-        ("n6", "it runs fedora", "Debian and Ubuntu"),
+        ("n6", "it runs fedora", "Debian, Ubuntu and Enterprise Linux"),
         ("n7", "the disk is full", "free some space"),
         ("n8", "the disk is full", "free some space"),
         ("n9", "cannot lock /etc/group", "Is its file system read-only"),
