@@ -78,6 +78,7 @@ LONGEST = {
     f"test_{name}.py": place
     for place, name in enumerate(
         (
+            "week_of_a_user",
             "clean_machines",
             "tutorial",
             "breakages",

@@ -72,6 +72,12 @@ echo "$SCRATCH $TMPDIR" >>~/sorted-$SLURM_JOB_ID
 BAD = "#!/bin/bash\n#SBATCH --partition=mian --time=2h\nsrun ./simulate\n"
 MOST_MILLISECONDS = 5000
 STATE = "squeue -h -j {} -o '%T %r'"
+HAS_SAVED = (
+    "cd $(scontrol show config | awk '$1 == \"StateSaveLocation\" {{print $3}}') && "
+    "grep -aq '{}' {} && echo yes || echo no"
+)
+"""Whether a word is in a file of slurmctld's state, which follows some seconds after what it tells."""
+
 LEFT = (
     "ls -d /usr/local/lib/slurmfab /etc/slurm/oci.conf /etc/containers/certs.d/ctl* /etc/docker/registry/slurmfab* "
     "/var/lib/slurmfab/owned/*.json 2>/dev/null; findmnt -n /data; :"
@@ -219,11 +225,13 @@ def test_on_friday_a_node_dies_and_her_job_goes_on_on_another(week: Week) -> Non
     resume = ("resume", "n1", "--any")
     eventually(lambda: week.lab.slurmfab(*resume).returncode == 0, lambda: week.said(*resume), 120)
     week.lab.until("ctl", "sinfo -h -n n1 -p main -o %t", "idle", patience=150)
+    week.lab.until("ctl", HAS_SAVED.format("power supply", "node_state"), "no")
 
 
 def test_on_saturday_the_power_is_cut_and_the_file_server_comes_last_and_nothing_is_lost(week: Week) -> None:
     week.ann("echo kept >/data/ann")
-    job = week.ann("sbatch --parsable --hold -n1 --mem=50 -o result --wrap 'cat /data/ann'")
+    job = week.ann("sbatch --parsable --hold -J reads -n1 --mem=50 -o result --wrap 'cat /data/ann'")
+    week.lab.until("ctl", HAS_SAVED.format("reads", "job_state"), "yes")
     for host in ("ctl", "n1", "n2", "n3"):
         lab.kill_host(week.lab.lab, host)
     for host in ("ctl", "n1", "n2"):
