@@ -80,7 +80,7 @@ HAS_SAVED = (
 
 LEFT = (
     "ls -d /usr/local/lib/slurmfab /etc/slurm/oci.conf /etc/containers/certs.d/ctl* /etc/docker/registry/slurmfab* "
-    "/var/lib/slurmfab/owned/*.json 2>/dev/null; findmnt -n /data; :"
+    "/var/lib/slurmfab/owned/*.json 2>/dev/null | grep -v slurmdbd-user; findmnt -n /data; :"
 )
 
 
@@ -91,6 +91,7 @@ class Week:
     lab: DeployedLab
     suite: str
     bare: str
+    before: dict[str, set[str]]  # by host, what a cluster without what users meet has of these paths
 
     def ann(self, script: str, host: str = "n3", *, check: bool = True) -> str:
         """What a script prints that ann runs where she logs in."""
@@ -126,11 +127,12 @@ def week(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Week]:
         directory_server.serve(made, "n3")
         for host in made.lab.hosts:
             made.on(host.name, SUBORDINATE)
+        before = {host.name: set(made.on(host.name, LEFT).splitlines()) for host in made.lab.hosts}
         bare = made.inventory_path.read_text().replace("n[1-3]", "n[1-2]")
         apptainer = f"./{container_standins.apptainer(beside).name}"
         keys = KEYS.format(apptainer=apptainer, server=made.lab.host("n3").address, options=OPTIONS)
         made.inventory_path.write_text(bare + keys + directory_server.keys())
-        yield Week(made, request.param, bare + "login: [n3]\n")
+        yield Week(made, request.param, bare + "login: [n3]\ndatabase: ctl\n", before)
 
 
 def test_before_the_week_deployments_bring_it_all(week: Week) -> None:
@@ -207,10 +209,10 @@ def test_on_thursday_a_limit_holds_her_second_job_and_she_is_told_which(week: We
 def test_on_thursday_sstatus_tells_her_two_thousand_jobs_within_seconds(week: Week) -> None:
     week.ann("seq 2000 | xargs -P 4 -I@ sbatch --hold -n1 --mem=50 -o /dev/null --wrap true >/dev/null")
     took = week.ann("since=$(date +%s%N); sstatus >told; echo $((($(date +%s%N) - since) / 1000000))")
-    week.ann("scancel --user=ann")
+    # Slurm 22.05 leaves some of two thousand where it is slow.
+    week.lab.until("ctl", "scancel --user=ann 2>/dev/null; squeue -h | wc -l", "0")
     assert int(took) < MOST_MILLISECONDS, f"{took} ms"
     assert "... and 1950 more" in week.ann("cat told; rm told")
-    week.lab.until("ctl", "squeue -h | wc -l", "0")
 
 
 def test_on_friday_a_node_dies_and_her_job_goes_on_on_another(week: Week) -> None:
@@ -251,7 +253,8 @@ def test_on_sunday_all_is_taken_out_again_and_her_files_are_kept(week: Week) -> 
     done = week.lab.slurmfab("deploy")
     assert done.returncode == 0, words_of(done)
     assert week.lab.deploy()["steps"] == []
-    assert [week.lab.on(host, LEFT) for host in ("ctl", "n1", "n2", "n3")] == [""] * 4
+    left = {host: set(week.lab.on(host, LEFT).splitlines()) - of_host for host, of_host in week.before.items()}
+    assert not any(left.values()), left
     assert week.lab.on("n3", "cd /home/ann && find . -type f ! -path './.*' | sort | xargs -d '\\n' sha256sum") == files
     assert week.lab.on("n3", "cat /srv/brick/ann") == "kept"
     assert week.failures() == {}
