@@ -6,11 +6,12 @@ from lab_cluster import DeployedLab
 
 IMAGE = """\
 set -e; { apt-get -qq update && apt-get -qq install --no-install-recommends libpmi2-0; } >/tmp/pmi2.log 2>&1
+pmi2=$(dpkg-query -W -f '${Package} ' 'libpmi2-0*')  # libpmi2-0t64 from Debian 13 on
  umask 022; root=$(mktemp -d); chmod 755 $root; cd $root
 mkdir -p usr/bin usr/sbin usr/lib usr/lib64 tmp proc sys dev home etc root
 chmod 1777 tmp; for one in bin sbin lib lib64; do ln -s usr/$one $one; done
 packages=$(apt-cache depends --recurse --installed --no-recommends --no-suggests --no-conflicts --no-breaks \
-    --no-replaces --no-enhances openmpi-bin libpmi2-0 python3 dash coreutils | grep '^[a-z]' | sort -u)
+    --no-replaces --no-enhances openmpi-bin $pmi2 python3 dash coreutils | grep '^[a-z]' | sort -u)
 dpkg-query -L $packages 2>/dev/null | grep -v -e ^/usr/share/doc -e ^/usr/share/man -e ^/usr/share/locale | sort -u |
     while read -r path; do if [ -L "$path" ] || [ -f "$path" ]; then echo "$path"; fi; done >/root/list
 tar -C / -c -T /root/list 2>/dev/null | tar -x --keep-directory-symlink
