@@ -79,7 +79,7 @@ HAS_SAVED = (
 """Whether a word is in a file of slurmctld's state, which follows some seconds after what it tells."""
 
 LEFT = (
-    "ls -d /usr/local/lib/slurmfab /etc/slurm/oci.conf /etc/containers/certs.d/ctl* /etc/docker/registry/slurmfab* "
+    "ls -d /usr/local/lib/slurmfab/* /etc/slurm/oci.conf /etc/containers/certs.d/ctl* /etc/docker/registry/slurmfab* "
     "/var/lib/slurmfab/owned/*.json 2>/dev/null | grep -v slurmdbd-user; findmnt -n /data; :"
 )
 
