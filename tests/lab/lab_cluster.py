@@ -71,6 +71,15 @@ class DeployedLab:
         """Run `deploy`, which must succeed, and return its JSON report."""
         return report(self.slurmfab("deploy", "--json", "-", *words))
 
+    def deploy_file(self, text: str, *words: str) -> str:
+        """Deploy with this cluster file, and return what the run printed; a second run has nothing to do."""
+        self.inventory_path.write_text(text)
+        done = self.slurmfab("deploy", "--json", "-", *words)
+        assert report(done)["hosts"]
+        again = self.deploy()
+        assert again["steps"] == [], again["steps"]
+        return done.stdout + done.stderr
+
     def on(self, host: str, script: str, *, check: bool = True) -> str:
         """Run a shell script as root on a host without SSH, and return its standard output, stripped.
 
@@ -94,6 +103,27 @@ class DeployedLab:
             patience: seconds until the test fails.
         """
         eventually(lambda: self.on(host, script, check=False) == expected, f"{host}: {script}: {expected}", patience)
+
+
+@dataclass(frozen=True)
+class Founded:
+    """A cluster of a controller with the database and one node; a second node is not in its file yet.
+
+    Args:
+        lab: the lab.
+        phases: the phases of the first deployment in which something was changed.
+    """
+
+    lab: DeployedLab
+    phases: set[str]
+
+
+def found(lab: DeployedLab, text: str) -> Founded:
+    """Deploy with this cluster file of two nodes, but for the second one."""
+    lab.inventory_path.write_text(
+        text.replace("hosts: n[1-2]", "hosts: n1").replace(f", n2: {lab.lab.host('n2').address}", "")
+    )
+    return Founded(lab, {step["phase"] for step in lab.deploy()["steps"]})
 
 
 def program(*words: str, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab, report
+from lab_cluster import DeployedLab
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -60,13 +60,7 @@ class Site:
     text: str
 
     def deploy(self, more: str) -> str:
-        """Deploy with these keys, and what the run printed; a second run has nothing to do."""
-        self.lab.inventory_path.write_text(self.text + more)
-        done = self.lab.slurmfab("deploy", "--json", "-")
-        assert report(done)["hosts"]
-        again = self.lab.deploy()
-        assert again["steps"] == [], again["steps"]
-        return done.stdout + done.stderr
+        return self.lab.deploy_file(self.text + more)
 
     def check(self, group: str = "registry") -> dict[str, str]:
         """The outcomes of a group of checks by name and host."""

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import Founded, found
 from lab_user import words_of
 from stock import Stock
 
@@ -34,27 +33,10 @@ printf '%s\n' 'Package: slurmctld' 'Status: install ok installed' 'Version: 24.1
 """Shell script after which dpkg lists a package of Debian's beside SchedMD's, as after an installation by force."""
 
 
-@dataclass(frozen=True)
-class Founded:
-    """A cluster of a controller with the database and one node; a second node is not in its file yet.
-
-    Args:
-        lab: the lab.
-        phases: the phases of the first deployment in which something was changed.
-    """
-
-    lab: DeployedLab
-    phases: set[str]
-
-
 @pytest.fixture(scope="module")
 def founded(stock: Stock) -> Iterator[Founded]:
     with stock.bare(SUITE, nodes=2, slurm_packages="smd", packages=("n2:munge,slurm-client",)) as lab:
-        text = f"{lab.inventory_path.read_text()}{WANTED}"
-        first = text.replace("hosts: n[1-2]", "hosts: n1").replace(f", n2: {lab.lab.host('n2').address}", "")
-        lab.inventory_path.write_text(first)
-        steps = lab.deploy()["steps"]
-        yield Founded(lab, {step["phase"] for step in steps})
+        yield found(lab, f"{lab.inventory_path.read_text()}{WANTED}")
 
 
 def test_a_cluster_on_schedmds_packages_when_deployed_then_it_has_no_other_and_a_plan_is_empty(
