@@ -1,0 +1,63 @@
+"""How `fab explain` told the incidents when they were last played, by suite.
+
+Each run notes what came of each incident below build/explained; `python tests/lab/explained.py` puts the counts of what
+is noted there into explained.json and into docs/explain.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+NOTED = REPOSITORY / "build" / "explained"
+RECORD = Path(__file__).with_name("explained.json")
+PAGE = REPOSITORY / "docs" / "explain.md"
+BEGIN, END = "<!-- the score: tests/lab/explained.py -->", "<!-- the end of the score -->"
+COUNTED = {"played": "incidents", "right": "right chains", "false": "false causes"}
+
+
+def note(suite: str, name: str, lacking: Sequence[str], false: Sequence[str], seconds: float) -> None:
+    """Note what came of an incident: which wanted words its chain lacks, which causes are false, how long it took."""
+    NOTED.mkdir(parents=True, exist_ok=True)
+    told = {"suite": suite, "lacking": list(lacking), "false": list(false), "seconds": round(seconds, 2)}
+    (NOTED / f"{name}-{suite}.json").write_text(json.dumps(told) + "\n")
+
+
+def counted() -> dict[str, dict[str, float]]:
+    """The counts of what is noted, by suite, with the median and the longest time of an answer in seconds."""
+    found: dict[str, dict[str, float]] = {}
+    times: dict[str, list[float]] = {}
+    for path in sorted(NOTED.glob("*.json")):
+        one = json.loads(path.read_text())
+        counts = found.setdefault(one["suite"], dict.fromkeys(COUNTED, 0))
+        counts["played"] += 1
+        counts["right"] += not one["lacking"]
+        counts["false"] += len(one["false"])
+        times.setdefault(one["suite"], []).append(one["seconds"])
+    for suite, all_times in times.items():
+        found[suite] |= {"median": sorted(all_times)[len(all_times) // 2], "longest": max(all_times)}
+    return dict(sorted(found.items()))
+
+
+def lines() -> Iterator[str]:
+    """The record as a table in Markdown."""
+    suites = json.loads(RECORD.read_text())
+    yield f"| | {' | '.join(suites)} |"
+    yield f"|---{'|--:' * len(suites)}|"
+    for name, words in COUNTED.items():
+        yield f"| {words} | {' | '.join(str(counts[name]) for counts in suites.values())} |"
+    for name, words in (("median", "median of the times to answer"), ("longest", "longest time")):
+        yield f"| {words} | {' | '.join(f'{counts[name]:.1f} s' for counts in suites.values())} |"
+
+
+def page() -> str:
+    """The page of the documentation with the present record."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    return "".join((before, BEGIN, "\n", *(f"{line}\n" for line in lines()), END, rest.partition(END)[2]))
+
+
+if __name__ == "__main__":
+    RECORD.write_text(json.dumps(counted(), indent=1) + "\n")
+    PAGE.write_text(page())

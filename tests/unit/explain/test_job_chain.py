@@ -1,0 +1,236 @@
+"""The chain of a job from what Slurm 22.05 and 24.11 tell: causes that are on record, and none that is not."""
+
+from __future__ import annotations
+
+import pytest
+from told_jobs import at, line, record, remembered, told
+
+from slurmfab.commands.explain.evidence import Evidence
+from slurmfab.commands.explain.job_chain import links
+
+BATCH = {"JobID": "3.batch", "User": "", "State": "OUT_OF_MEMORY", "ExitCode": "0:125", "MaxRSS": "60812K"}
+KERNEL = (
+    "Memory cgroup out of memory: Killed process 8120 (python3) total-vm:318468kB, anon-rss:61440kB, file-rss:5000kB,"
+    " shmem-rss:0kB, UID:4001 pgtables:180kB oom_score_adj:0"
+)
+FIRST = {"JobID": "2", "Start": "13:00:00", "End": "14:31:00", "QOS": "narrow"}
+BOBS = {"JobID": "2", "User": "bob", "Start": "13:00:00", "End": "14:31:00"}
+NO_END = {"Start": "Unknown", "End": "Unknown", "NodeList": "None assigned", "State": "PENDING", "AllocTRES": ""}
+DRAIN = ["n2", "14:05:00", "14:29:57", "DRAIN", "root(0)", "broken fan"]
+
+CASES = {
+    "22.05: an exit code": (
+        told(
+            records=[record(State="FAILED", ExitCode="3:0")],
+            lines=[line("14:30:00", "ctl", "slurmctld", "_job_complete: JobId=3 WEXITSTATUS 3")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: its script ended with exit code 3",
+            "nothing in the logs of n1 speaks of a fault of the node",
+        ],
+    ),
+    "24.11: out of memory, with what the kernel says": (
+        told(
+            records=[record(State="OUT_OF_MEMORY", ExitCode="0:125"), record(**BATCH)],
+            lines=[
+                line("14:30:00", "n1", "kernel", KERNEL),
+                line("14:30:00", "n1", "slurmd", "[3.batch] error: Detected 1 oom_kill event in StepId=3.batch. Some of"
+                                                 " the step tasks have been OOM Killed."),
+                line("14:30:00", "ctl", "slurmctld", "_job_complete: JobId=3 OOM failure"),
+            ],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: out of memory: it asked for 60M, process python3 with 60 MiB was killed, the"
+            " most that was measured of one task before is 59 MiB",
+            "the node was not at fault",
+        ],
+    ),
+    "22.05: a signal is no failed launch, although squeue calls it JobLaunchFailure": (
+        told(
+            memory=[remembered(State="FAILED", Reason="JobLaunchFailure", exit_code="11", StartTime="14:00:01",
+                               EndTime="14:30:00", NodeList="n1")],
+            lines=[line("14:30:00", "ctl", "slurmctld", "_job_complete: JobId=3 WTERMSIG 11")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: was killed by signal 11 (SIGSEGV); who sent it is not on record, and Slurm's"
+            " log has no request to",
+            "nothing in the logs of n1 speaks of a fault of the node",
+        ],
+    ),
+    "24.11: no output file": (
+        told(
+            records=[record(State="FAILED", ExitCode="0:53")],
+            lines=[line("14:00:02", "n1", "slurmd",
+                        "[3.batch] error: Could not open stdout file /nowhere/at/all: No such file or directory")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: could not be started: its output file or its directory could not be opened"
+            " (/nowhere/at/all: No such file or directory)",
+            "nothing in the logs of n1 speaks of a fault of the node",
+        ],
+    ),
+    "24.11: a limit of a QOS, which another job held until then": (
+        told(
+            records=[record(QOS="narrow", Reason="QOSMaxCpuPerUserLimit", Start="14:31:01", End="14:40:00")],
+            others=[record(**FIRST)],
+        ),
+        [
+            "waited 31 min 1 s: QOS narrow allows ann 1 CPU, which job 2 held until 14:31:00",
+            "14:31:01 on n1",
+            "14:40:00 after 8 min 59 s: ended well",
+        ],
+    ),
+    "22.05: a limit of the user": (
+        told(
+            memory=[remembered(UserName="bob", Account="maths", Reason="AssocMaxJobsLimit"),
+                    remembered(JobArrayID="2", UserName="bob", Account="maths", State="RUNNING", StartTime="13:00:00",
+                               NodeList="n1")],
+        ),
+        ["has waited 1 h: account maths allows bob 1 running job, which job 2 has since 13:00:00"],
+    ),
+    "24.11: a node that was drained": (
+        told(
+            records=[record(Reason="ReqNodeNotAvail", Start="14:30:00", NodeList="n2", End="14:40:00",
+                            SubmitLine="sbatch --nodelist=n2 job.sh")],
+            events=[DRAIN],
+        ),
+        [
+            "waited 30 min: it asks for n2; n2 was drained 14:05:00 to 14:29:57 by root: broken fan",
+            "14:30:00 on n2",
+            "14:40:00 after 10 min: ended well",
+        ],
+    ),
+    "a node that came back long before the start is no cause": (
+        told(
+            records=[record(Start="14:50:00", NodeList="n2", End="14:55:00", SubmitLine="sbatch --nodelist=n2 job.sh")],
+            events=[DRAIN],
+        ),
+        [
+            "waited 50 min: why is not on record, for Slurm keeps the last reason of a wait alone",
+            "14:50:00 on n2",
+            "14:55:00 after 5 min: ended well",
+        ],
+    ),
+    "a full node, as the job that had it ended shortly before": (
+        told(
+            records=[record(Start="14:31:01", End="14:40:00")],
+            others=[record(**BOBS, NCPUS="2", AllocTRES="cpu=2,mem=100M")],
+        ),
+        [
+            "waited 31 min 1 s: n1 had no room for it beside job 2 of bob (until 14:31:00)",
+            "14:31:01 on n1",
+            "14:40:00 after 8 min 59 s: ended well",
+        ],
+    ),
+    "a job that ended shortly before on a node with room is no cause": (
+        told(
+            records=[record(Start="14:31:01", End="14:40:00")],
+            others=[record(**BOBS)],
+        ),
+        [
+            "waited 31 min 1 s: why is not on record, for Slurm keeps the last reason of a wait alone",
+            "14:31:01 on n1",
+            "14:40:00 after 8 min 59 s: ended well",
+        ],
+    ),
+    "24.11: a dependency that was met": (
+        told(
+            records=[record(Reason="Dependency", Eligible="14:20:00", Start="14:20:01",
+                            SubmitLine="sbatch --dependency=afterok:2 job.sh")],
+            others=[record(JobID="2", User="bob", End="14:20:00")],
+        ),
+        [
+            "waited 20 min: it depended by afterok on job 2 of bob (COMPLETED at 14:20:00)",
+            "14:20:01 on n1",
+            "14:30:00 after 9 min 59 s: ended well",
+        ],
+    ),
+    "22.05: a hold, and who released it": (
+        told(
+            records=[record(Eligible="14:20:01", Start="14:20:01", SubmitLine="sbatch --hold job.sh")],
+            lines=[line("14:20:00", "ctl", "slurmctld", "sched: _release_job_rec: release hold on JobId=3 by uid 0")],
+        ),
+        [
+            "waited 20 min 1 s: ann submitted it on hold (--hold), until root released it at 14:20:00",
+            "14:20:01 on n1",
+            "14:30:00 after 9 min 59 s: ended well",
+        ],
+    ),
+    "24.11: cancelled, by whom sacct knows": (
+        told(records=[record(State="CANCELLED by 4001")]),
+        ["14:00:01 on n1, 1 s after it was submitted", "14:30:00 after 29 min 59 s: cancelled by ann, whose job it is"],
+    ),
+    "22.05: a node that was set down": (
+        told(
+            records=[record(State="NODE_FAIL", ExitCode="1:0", NodeList="n2")],
+            events=[["n2", "14:30:00", "Unknown", "DOWN", "root(0)", "smoke"]],
+            lines=[line("14:30:00", "ctl", "slurmctld", "Killing JobId=3 on failed node n2")],
+        ),
+        [
+            "14:00:01 on n2, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: its node failed: n2 is down since 14:30:00 by root: smoke",
+            "n2: the node was taken down",
+        ],
+    ),
+    "24.11: preempted, and waiting again": (
+        told(
+            records=[record(State="PREEMPTED", Start="14:00:01"),
+                     record(**{**NO_END, "Submit": "14:30:00", "Eligible": "15:02:01"})],
+            memory=[remembered(Reason="BeginTime", SubmitTime="14:30:00", EligibleTime="15:02:01")],
+            others=[record(JobID="4", User="bob", Start="14:30:01", End="Unknown", State="RUNNING")],
+            lines=[line("14:30:00", "ctl", "slurmctld",
+                        "preempted JobId=3 has been requeued to reclaim resources for JobId=4")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: it had to give way for job 4 of bob, which may preempt it",
+            "the node was not at fault",
+            "has waited 30 min: Slurm puts off a job that was put back, to 15:02:01",
+        ],
+    ),
+    "24.11: a failed prolog": (
+        told(
+            records=[record(State="REQUEUED", ExitCode="0:54", End="14:00:01"),
+                     record(**{**NO_END, "Submit": "14:00:01", "Eligible": "14:02:02"})],
+            memory=[remembered(Reason="launch failed requeued held", SubmitTime="14:00:01", EligibleTime="14:02:02")],
+            lines=[line("14:00:01", "ctl", "slurmctld", "error: Prolog launch failure, JobId=3"),
+                   line("14:00:01", "n1", "slurmd", "error: [job 3] prolog failed status=1:0")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:00:01 after 0 s: put back into the queue: the prolog failed on n1",
+            "n1: the node was at fault, its prolog failed",
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_job_when_its_records_are_known_then_each_link_has_its_cause(case: str) -> None:
+    known, wanted = CASES[case]
+    assert [link.text for link in links(known)][: len(wanted)] == wanted
+
+
+def test_a_link_when_it_rests_on_a_line_then_the_line_is_quoted_with_its_place() -> None:
+    known, _ = CASES["24.11: out of memory, with what the kernel says"]
+    quotes = [(one.host, one.place) for link in links(known) if link.what == "ended" for one in link.quotes]
+    assert quotes == [
+        ("n1", "journalctl -k"),
+        ("n1", "/var/log/slurmd/slurmd.log"),
+        ("ctl", "/var/log/slurm/slurmctld.log"),
+        ("ctl", "sacct -j 3"),
+    ]
+
+
+def test_a_node_when_it_did_not_answer_then_its_fault_is_not_denied() -> None:
+    known: Evidence = told(records=[record(State="FAILED", ExitCode="1:0", NodeList="n2")])
+    last = links(known)[-1]
+    assert (last.what, last.text) == ("fault", "whether the node was at fault is not known: n2 could not be asked")
+
+
+def test_times_of_records_when_they_are_read_then_they_are_seconds() -> None:
+    assert told(records=[record()]).jobs[0].ended == at("14:30:00")
