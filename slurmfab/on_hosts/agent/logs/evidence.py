@@ -188,7 +188,8 @@ def own(request: Mapping[str, Any], answer: Mapping[str, Any]) -> List[Sequence[
 def jobs_named(texts: Iterable[str]) -> List[str]:
     """The ids of jobs that dependencies name."""
     words = (word for text in texts for found in re.findall(_NAMED, text) for word in re.split(r"[:?,]", found))
-    return sorted({word for word in words if commands.is_job_id(word)})[:MOST_NAMED]
+    ids = {word.partition("+")[0] for word in words}  # `after:12+5` is five minutes after job 12
+    return sorted(one for one in ids if commands.is_job_id(one))[:MOST_NAMED]
 
 
 def name_of(uid: str) -> str:
