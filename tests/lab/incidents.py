@@ -13,37 +13,44 @@ from typing import Any
 import yaml
 
 HELPERS = r"""
-sub() { user=$1; shift; (cd /tmp && runuser -u "$user" -- sbatch --parsable --mem=50 --output=/dev/null "$@"); }
+sub() { who=$1; shift; (cd /tmp && runuser -u "$who" -- sbatch --parsable --mem=50 --output=/dev/null "$@"); }
 of_job() { squeue --noheader --states=all --jobs="$1" --Format="$2:|" | head -n 1 | tr -d '|' | sed 's/ *$//'; }
-until_is() { # JOB FIELD VALUE...: until the field of the job has one of the values
-    job=$1; what=$2; shift 2
+until_is() ( # JOB FIELD VALUE...: until the field of the job has one of the values
+    it=$1; what=$2; shift 2
     for i in $(seq 900); do
-        seen=$(of_job "$job" "$what"); for one; do [ "$seen" = "$one" ] && return 0; done
+        seen=$(of_job "$it" "$what"); for one; do [ "$seen" = "$one" ] && return 0; done
         sleep 0.1
     done
-    echo "job $job: $what is $seen, not $*" >&2; scontrol show job "$job" >&2; return 1
-}
-until_ran() { until_is "$1" State RUNNING && until_node "$1"; }
-until_node() { for i in $(seq 300); do
-    [ -n "$(sstat --noheader --allsteps --parsable2 --jobs="$1" --format=JobID 2>/dev/null)" ] && return 0; sleep 0.1
-done; }
-ended() { until_is "$1" State COMPLETED FAILED CANCELLED TIMEOUT OUT_OF_MEMORY NODE_FAIL DEADLINE; }
-until_on_record() { # JOB STATE: until the database has it
+    echo "job $it: $what is $seen, not $*" >&2; scontrol show job "$it" >&2; return 1
+)
+until_ran() ( # until its first step runs
+    until_is "$1" State RUNNING
+    for i in $(seq 300); do
+        [ -n "$(sstat --noheader --allsteps --parsable2 --jobs="$1" --format=JobID 2>/dev/null)" ] && return 0
+        sleep 0.1
+    done
+)
+until_on_record() ( # JOB STATE: until the database has it
     for i in $(seq 1200); do
         case "$(sacct --noheader -X -P --jobs="$1" --format=State,End)" in "$2"*"|"[0-9]*) return 0;; esac
         sleep 0.1
     done
     echo "sacct has $(sacct -X -P --jobs="$1")" >&2; return 1
-}
-until_state_of_node() { for i in $(seq 900); do
-    case "$(sinfo --noheader --Node --nodes="$1" --format=%T | head -n 1)" in $2) return 0;; esac; sleep 0.1
-done; sinfo --Node --nodes="$1" >&2; return 1; }
+)
+until_state_of_node() ( # NODE PATTERN
+    for i in $(seq 900); do
+        case "$(sinfo --noheader --Node --nodes="$1" --format=%T | head -n 1)" in $2) return 0;; esac
+        sleep 0.1
+    done
+    sinfo --Node --nodes="$1" >&2; return 1
+)
 set -e
 """
+"""What scripts on the controller have for their use."""
 
 FILE = Path(__file__).with_name("incidents.yml")
 CANCEL = 'squeue --noheader --format=%A | xargs -r scancel; until [ -z "$(squeue --noheader)" ]; do sleep 0.1; done'
-RESUME = "scontrol update NodeName={} State=RESUME || :; until_state_of_node {} idle"
+RESUME = "scontrol update NodeName={} State=RESUME || :; until_state_of_node {} '[aim]*[de]'"
 
 Step = tuple[str, str]
 """A host and its script. `fab` is a task of slurmfab's; `off` and `on` are the power of a host."""

@@ -15,6 +15,7 @@ from slurmfab.commands.explain.chain import (
 )
 from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
 from slurmfab.commands.logs.asking import Told
+from slurmfab.on_hosts.agent.client.commands import moment as seconds_since_1970
 from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
 from slurmfab.on_hosts.programs.user_tools import endings
 from slurmfab.on_hosts.programs.user_tools.job_story import length
@@ -131,16 +132,22 @@ def node_lost(e: Evidence, job: Attempt) -> Words:
     if runs:
         text += f", during {runs[0]}"
     elif not events:
-        text += "; why is not on record"
+        silent = any("not responding" in line.text for line in found)
+        text += ": it did not respond any more" if silent else "; why is not on record"
     return text, (*e.quotes(found), *(e.event(one) for one in events[:2]))
 
 
 def node_events(e: Evidence, job: Attempt) -> list[Event]:
-    """The events that took nodes of a job down around its end."""
-    return [
-        one for one in e.events
-        if one.node in job.nodes and "DOWN" in one.state and job.started - 5 <= one.begun <= job.ended + MARGIN
-    ]  # fmt: skip
+    """The times at which nodes of a job went down around its end; slurmdbd hears of the newest some seconds late."""
+    since, till = max(job.started, job.ended - MARGIN), job.ended + MARGIN
+    near = [one for one in e.events if one.node in job.nodes and "DOWN" in one.state and since <= one.begun <= till]
+    found = list({one.node: one for one in near}.values())
+    for name in job.nodes:
+        state = e.nodes[name].state if name in e.nodes else None
+        begun = seconds_since_1970(state.since) if state and "DOWN" in state.flags else None
+        if state and begun and since <= begun <= till and not any(one.node == name for one in found):
+            found.append(Event(name, int(begun), 0, "DOWN", state.by, state.reason))
+    return found
 
 
 def put_back(e: Evidence, job: Attempt) -> Words:

@@ -179,15 +179,11 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
     """What a controller told; the jobs of the question are those of `job`, or all of its records."""
     partitions = fields_of(answer.get("partitions", ""), "PartitionName=")
     kept = list({one.number: one for one in (attempt(row, MEMORY_FIELDS) for row in answer["memory"])}.values())
-    own = with_steps(answer["records"])
     present = {one.number: one for one in kept}
+    own = newest_merged(with_steps(answer["records"]), present)
     if job:
         memory = [one for one in kept if job in (one.id, one.number) or is_task(one, job)]
         known = {one.number for one in own}
-        last = {one.number: place for place, one in enumerate(own)}
-        own = [
-            merged(one, present.get(one.number)) if last[one.number] == place else one for place, one in enumerate(own)
-        ]
         own += [one for one in memory if one.number not in known]
         own = [one for one in own if job in (one.id, one.number) or is_task(one, job)]
     numbers = {one.number for one in own}
@@ -285,6 +281,12 @@ def with_steps(told: Iterable[Sequence[str]]) -> list[Attempt]:
             found.append(attempt(row, RECORD_FIELDS))
             steps.append([])
     return [replace(one, steps=tuple(own)) for one, own in zip(found, steps, strict=True)]
+
+
+def newest_merged(own: Sequence[Attempt], present: Mapping[str, Attempt]) -> list[Attempt]:
+    """Attempts, of each job the last one with what slurmctld knows of it now."""
+    last = {one.number: place for place, one in enumerate(own)}
+    return [merged(one, present.get(one.number)) if last[one.number] == at else one for at, one in enumerate(own)]
 
 
 def merged(record: Attempt, present: Attempt | None) -> Attempt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurmfab.base.program_name import FAB
@@ -14,6 +15,7 @@ from slurmfab.on_hosts.agent.nodes.states import SLURMS_OWN
 from slurmfab.on_hosts.programs.user_tools.job_story import length
 
 MARGIN = 30.0  # seconds around a change of state whose jobs and lines belong to it
+BESIDE = 3.0  # seconds around it whose lines are quoted
 MOST_EVENTS = 5
 
 
@@ -117,7 +119,10 @@ def daemons(e: Evidence, name: str, since: float) -> Iterator[Link]:
     """What logs say around the moment at which the node went out of service."""
     if not since:
         return
-    near = [line for line in e.lines if abs(line.first - since) <= MARGIN and (name in line.hosts or name in line.text)]
+    there = (line for line in e.lines if abs(line.first - since) <= BESIDE)
+    near = [
+        line for line in there if name in line.hosts or re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", line.text)
+    ]
     if near:
         yield Link("lines", since, "around that time", e.quotes(near, 5))
 

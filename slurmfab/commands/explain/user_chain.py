@@ -87,25 +87,20 @@ def why_they_wait(e: Evidence, jobs: list[Attempt]) -> Iterator[Link]:
 
 def how_they_ended(e: Evidence, user: str, jobs: list[Attempt]) -> Iterator[Link]:
     """How the user's jobs of the last day ended, those alike together."""
-    counts = Counter((one.state, one.code) for one in jobs)
-    good = sum(number for (state, _), number in counts.items() if state in GOOD)
+    meanings: dict[str, list[Attempt]] = {}
+    for one in jobs:
+        meanings.setdefault("" if one.state in GOOD else endings.meaning(one.state, one.code), []).append(one)
+    good = len(meanings.pop("", ()))
     if jobs:
-        yield Link(
-            "ended",
-            0,
-            f"of {len(jobs)} job{'s' if len(jobs) > 1 else ''} of {user} that ended within a day {good} ended well",
-        )
-    for (state, code), number in counts.most_common():
-        if state in GOOD:
-            continue
-        same = [one for one in jobs if (one.state, one.code) == (state, code)]
+        number = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}"
+        yield Link("ended", 0, f"of {number} of {user} that ended within a day {good} ended well")
+    for meaning, same in sorted(meanings.items(), key=lambda pair: -len(pair[1])):
         nodes = Counter(node for one in same for node in one.nodes)
-        where = f", all on {next(iter(nodes))}" if len(nodes) == 1 and number > 1 else ""
+        where = f", all on {next(iter(nodes))}" if len(nodes) == 1 and len(same) > 1 else ""
         which = listed(f"job {one.id}" for one in same[-MOST_NAMED:])
-        meaning = endings.meaning(state, code)
-        text = f"{number} {meaning}{where}; the last {'ones are' if number > 1 else 'one is'} {which}"
+        number = f"{len(same)} jobs{where}, the last ones {which}" if len(same) > 1 else which
         quotes = tuple(e.record(one, "State", "ExitCode", "End", "NodeList") for one in same[-MOST_NAMED:])
-        yield Link("ended", max(one.ended for one in same), text, quotes)
+        yield Link("ended", max(one.ended for one in same), f"{meaning}: {number}", quotes)
 
 
 def at_work(e: Evidence, jobs: list[Attempt]) -> Iterator[Link]:

@@ -164,10 +164,10 @@ def in_the_queue(e: Evidence, job: Attempt, spell: tuple[float, float], was_requ
     if job.is_waiting and word.startswith("JobHeld"):
         return before_eligible(e, job, spell, was_requeued)
     if limits.is_limit(word):
-        return limit(e, job, word, spell)
+        return limit(e, job, word)
     of_word = {"Licenses": licences, "JobArrayTaskLimit": array_tasks}
     if word in of_word:
-        return of_word[word](e, job, spell)
+        return of_word[word](e, job)
     found: Cause | None = None
     if word.startswith("Partition") and job.is_waiting:
         found = partition(e, job)
@@ -178,7 +178,7 @@ def in_the_queue(e: Evidence, job: Attempt, spell: tuple[float, float], was_requ
     return found or Cause(sentence(job), (e.record(job, "State", "Reason", "Start"),))
 
 
-def array_tasks(e: Evidence, job: Attempt, spell: tuple[float, float]) -> Cause:  # noqa: ARG001
+def array_tasks(e: Evidence, job: Attempt) -> Cause:
     """Which tasks of an array run, where it limits how many may do so at once."""
     array = job.id.partition("_")[0]
     at_work = [one for one in (*e.jobs, *e.others) if one.id.partition("_")[0] == array and one.is_at_work]
@@ -187,16 +187,13 @@ def array_tasks(e: Evidence, job: Attempt, spell: tuple[float, float]) -> Cause:
     return Cause(text, (e.record(job, "State", "Reason", "SubmitLine"),))
 
 
-def limit(e: Evidence, job: Attempt, word: str, spell: tuple[float, float]) -> Cause:
+def limit(e: Evidence, job: Attempt, word: str) -> Cause:
     """Which limit held a job back, and whose jobs had used it up."""
     found = limits.limit_of(e, job, word)
     record = e.record(job, "User", "Account", "QOS", "Reason")
-    at = spell[1] - NEAR if job.started else e.now
-    holders = [
-        one
-        for one in e.others
-        if limits.counts(found, one, e) and (one.holds(at, e.now) or one.holds(spell[1] - 1, e.now))
-    ]
+    counted = [one for one in e.others if limits.counts(found, one, e)]
+    at = before_release(counted, job, e.now)
+    holders = [one for one in counted if one.holds(at, e.now)]
     if not holders:
         told = sentence(job)
         return Cause(f"{found.text}. {told}" if found.text else told, (record,))
@@ -212,10 +209,12 @@ def used(e: Evidence, job: Attempt) -> Quote:
     return e.record(job, "User", "QOS", "State", "Start", "End", "NodeList", "AllocTRES")
 
 
-def licences(e: Evidence, job: Attempt, spell: tuple[float, float]) -> Cause:
+def licences(e: Evidence, job: Attempt) -> Cause:
     """Whose jobs have the licences that a job wants."""
     wanted = licences_of(job)
-    holders = [one for one in e.others if one.holds(spell[1] - 1, e.now) and wanted & licences_of(one)]
+    counted = [one for one in e.others if wanted & licences_of(one)]
+    at = before_release(counted, job, e.now)
+    holders = [one for one in counted if one.holds(at, e.now)]
     text = f"all licences of {listed(sorted(wanted))} were in use" if wanted else "all its licences were in use"
     if holders:
         text += f", by {listed(f'{named(one, job.user)} {until(one, e.now)}' for one in holders)}"
@@ -333,8 +332,9 @@ def queue(e: Evidence, job: Attempt, spell: tuple[float, float]) -> Cause | None
     out = away(e, job, names, spell)
     if job.started and out and (wants_nodes(job) or len(out) == len(candidates(e, job))):
         return of_nodes(out)
-    at = spell[1] - 1 if job.started else e.now
-    holders = [one for one in e.others if set(one.nodes) & set(names) and had(one, job, at, e.now)]
+    there = [one for one in e.others if set(one.nodes) & set(names)]
+    at = before_release(there, job, e.now)
+    holders = [one for one in there if one.holds(at, e.now)]
     holders.sort(key=lambda one: (-(one.ended or e.now), one.number))
     full = [node for node in names if is_full(e, job, node, [one for one in holders if node in one.nodes])]
     if job.started and len(full) < len(job.nodes or (1,)):
@@ -350,9 +350,12 @@ def queue(e: Evidence, job: Attempt, spell: tuple[float, float]) -> Cause | None
     return Cause("; ".join(filter(None, (text, others.text))), quotes)
 
 
-def had(one: Attempt, job: Attempt, at: float, now: float) -> bool:
-    """Whether another job had its nodes at a moment, or gave them back shortly before the job started."""
-    return one.holds(at, now) or bool(job.started > one.started > 0 and 0 <= job.started - one.ended <= NEAR)
+def before_release(others: Sequence[Attempt], job: Attempt, now: float) -> float:
+    """The moment at which others still had what a job then got: just before the last of them ended; or now."""
+    if not job.started:
+        return now
+    ends = [one.ended for one in others if one.started and 0 <= job.started - one.ended <= NEAR]
+    return max(ends, default=0) - 1.0
 
 
 def of_nodes(found: Sequence[Cause]) -> Cause:

@@ -34,7 +34,7 @@ def test_jobs_when_they_fail_alike_then_they_are_told_together() -> None:
     known = told(job="", records=[*failed, record(JobID="8")])
     assert [link.text for link in links(known, "ann", {}, has_database=False)] == [
         "of 4 jobs of ann that ended within a day 1 ended well",
-        "3 ended with exit code 7, all on n1; the last ones are job 5, job 6 and job 7",
+        "ended with exit code 7: 3 jobs, all on n1, the last ones job 5, job 6 and job 7",
     ]
 
 

@@ -39,6 +39,7 @@ WITH_NODES = (
 MOST_ROWS = 4000  # how many rows of other jobs, or of events, are told; of more the last
 MARGIN = 60.0  # seconds before a job's submission and after its end whose jobs and events are read, too
 SECONDS = 20.0  # time limit of each question
+SHOWN = 300  # how many characters of an error are told
 HOME_SECONDS = 5.0  # the same for a home directory
 EPOCH = commands.IN_SECONDS
 _NAMED = r"(?:after\w*|singleton|expand):([\d_+:?,]+)"  # the jobs of a dependency, in squeue's and sbatch's words
@@ -83,7 +84,7 @@ def attempt(answer: Dict[str, Any], what: str, work: Callable[[], None]) -> None
         work()
     except ResourceFailed as error:
         if what not in dict(answer["missing"]):
-            answer["missing"].append([what, str(error)])
+            answer["missing"].append([what, str(error).rpartition("error: ")[2][-SHOWN:]])
 
 
 def of_memory(request: Mapping[str, Any], context: Context, answer: Dict[str, Any]) -> None:
