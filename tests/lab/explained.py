@@ -1,20 +1,20 @@
 """How `fab explain` told the incidents when they were last played, by suite.
 
 Each run notes what came of each incident below build/explained; `python tests/lab/explained.py` puts the counts of what
-is noted there into explained.json and into docs/explain.md.
+is noted there into explained.json, an answer into explained.txt, and both into docs/explain.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 NOTED = REPOSITORY / "build" / "explained"
 RECORD = Path(__file__).with_name("explained.json")
 PAGE = REPOSITORY / "docs" / "explain.md"
-BEGIN, END = "<!-- the score: tests/lab/explained.py -->", "<!-- the end of the score -->"
+EXAMPLE = Path(__file__).with_name("explained.txt")
 COUNTED = {"played": "incidents", "right": "right chains", "false": "false causes"}
 
 
@@ -52,12 +52,33 @@ def lines() -> Iterator[str]:
         yield f"| {words} | {' | '.join(f'{counts[name]:.1f} s' for counts in suites.values())} |"
 
 
+def keep(answer: str) -> None:
+    """Keep an answer as the example of the page."""
+    NOTED.mkdir(parents=True, exist_ok=True)
+    (NOTED / EXAMPLE.name).write_text(answer)
+
+
+def indented(text: str) -> Iterator[str]:
+    """A text as a block in Markdown."""
+    yield "```text"
+    yield from text.rstrip("\n").split("\n")
+    yield "```"
+
+
+def between(text: str, what: str, new: Iterable[str]) -> str:
+    """A page with other lines between the marks of a part of it."""
+    begin, end = f"<!-- the {what}: tests/lab/explained.py -->", f"<!-- the end of the {what} -->"
+    before, _, rest = text.partition(begin)
+    return "".join((before, begin, "\n\n", *(f"{line}\n" for line in new), "\n", end, rest.partition(end)[2]))
+
+
 def page() -> str:
     """The page of the documentation with the present record."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    return "".join((before, BEGIN, "\n", *(f"{line}\n" for line in lines()), END, rest.partition(END)[2]))
+    return between(between(PAGE.read_text(), "score", lines()), "answer", indented(EXAMPLE.read_text()))
 
 
 if __name__ == "__main__":
     RECORD.write_text(json.dumps(counted(), indent=1) + "\n")
+    if (NOTED / EXAMPLE.name).exists():
+        EXAMPLE.write_text((NOTED / EXAMPLE.name).read_text())
     PAGE.write_text(page())

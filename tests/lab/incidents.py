@@ -48,6 +48,7 @@ set -e
 """
 """What scripts on the controller have for their use."""
 
+EXAMPLE = "limit-then-out-of-memory"  # the incident whose answer docs/explain.md shows
 FILE = Path(__file__).with_name("incidents.yml")
 CANCEL = 'squeue --noheader --format=%A | xargs -r scancel; until [ -z "$(squeue --noheader)" ]; do sleep 0.1; done'
 RESUME = "scontrol update NodeName={} State=RESUME || :; until_state_of_node {} '[aim]*[de]'"

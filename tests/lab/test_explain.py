@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import explained
 import pytest
-from incidents import CAUSES, HELPERS, INCIDENTS, Incident, Step
+from incidents import CAUSES, EXAMPLE, HELPERS, INCIDENTS, Incident, Step
 from lab_cluster import DeployedLab
 from stock import Stock, in_turn
 
@@ -103,6 +103,20 @@ def test_an_incident_is_told_with_its_causes_and_no_false_one(cluster: DeployedL
         allowed = (*wanted, *incident.may)
         false = [one for one in CAUSES if one in shown and not any(one in words for words in allowed)]
         explained.note(cluster.lab.suite, incident.name, lacking, false, took)
+        if incident.name == EXAMPLE:
+            explained.keep(cluster.slurmfab("explain", filled(incident.asked, gaps)).stdout)
         assert (lacking, false) == ([], []), f"{shown}\n{done.stdout}"
     finally:
         played(cluster, incident.after, {"job": "0", "first": "0"})
+
+
+def test_a_user_when_asking_sstatus_for_an_own_job_then_its_end_is_told_and_of_others_nothing(
+    cluster: DeployedLab,
+) -> None:
+    script = "job=$(sub ann --wrap 'exit 3'); until_on_record $job FAILED; echo $job"
+    job = cluster.on("ctl", HELPERS + script)
+    told = cluster.on("ctl", f"runuser -u ann -- sstatus {job}").splitlines()
+    assert told[0] == f"Job {job}: FAILED"
+    assert told[1].startswith("  Waited ")
+    assert told[2].endswith("ended with exit code 3.")
+    assert "shows you no job 99999" in cluster.on("ctl", "runuser -u ann -- sstatus 99999 2>&1", check=False)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
-from slurmfab.on_hosts.agent.nodes.states import SLURM_USER, parse_reason
+from slurmfab.on_hosts.agent.nodes.states import OURS, SLURM_USER, parse_reason
 
 NEAR = 15.0  # seconds between a cause and its effect, for Slurm looks at its queue from time to time
 MOST_NAMED = 3  # how many jobs one sentence names
@@ -59,7 +59,7 @@ def out_of_service(e: Evidence, event: Event) -> str:
     word = "drained" if "DRAIN" in event.state else "down" if "DOWN" in event.state else event.state.lower()
     ended = f" to {clock(event.ended, e.now)}" if event.ended else ""
     verb, since = ("was", "") if ended else ("is", "since ")
-    who = author(reason.author, event.by)
+    who = author(reason.author or event.reason.startswith(OURS) * OURS, event.by)
     why = f": {reason.text}" if reason.text else ", without a reason"
     return f"{event.node} {verb} {word} {since}{clock(event.begun, e.now)}{ended}{who}{why}"
 
@@ -67,7 +67,8 @@ def out_of_service(e: Evidence, event: Event) -> str:
 def author(ours: str, slurms: str) -> str:
     """By whom a node was taken out of service, for a sentence; empty where that is not known."""
     if ours:
-        return f" by {ours} with slurmfab" if ours != "health check" else " by its health check"
+        known = {"health check": " by its health check", OURS: " by slurmfab"}
+        return known.get(ours, f" by {ours} with slurmfab")
     return " by slurmctld itself" if slurms == SLURM_USER else f" by {slurms}" if slurms else ""
 
 

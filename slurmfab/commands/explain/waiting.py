@@ -28,7 +28,7 @@ _HOLD = re.compile(r"\bhold on JobId=\S+ by uid (\d+)")
 _RELEASE = re.compile(r"\brelease hold on JobId=\S+ by uid (\d+)")
 _UID = re.compile(r"\buid[ =](\d+)")
 _OPTION = {
-    "begin": re.compile(r"(?:^|\s)(?:--begin[= ]|-b ?)(\S+)"),
+    "begin": re.compile(r"(?:^|\s)(?:--begin[= ]|-b ?)(now\S*|\d\S*[:T+-]\S*|[a-z]{4,}|\d{6,})"),
     "hold": re.compile(r"(?:^|\s)(?:--hold|-H)(?=\s|$)"),
     "dependency": re.compile(r"(?:^|\s)(?:--dependency[= ]|-d ?)(\S+)"),
     "nodes": re.compile(r"(?:^|\s)(?:--nodelist[= ]|-w ?)(\S+)"),
@@ -50,7 +50,8 @@ def links(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Link]:
         return
     if not job.submitted:
         return
-    eligible = end if not_yet(job, end) else min(job.eligible or job.submitted, end)
+    is_held = job.is_waiting and "held" in job.reason.lower()
+    eligible = end if is_held or not_yet(job, end) else min(job.eligible or job.submitted, end)
     spells = [(job.submitted, eligible, before_eligible), (max(eligible, job.submitted), end, in_the_queue)]
     for since, till, causes in spells:
         if till - since <= (ELIGIBLE if causes is before_eligible else AT_ONCE) and not (
@@ -70,7 +71,7 @@ def not_yet(job: Attempt, end: float) -> bool:
 
 def option(job: Attempt, name: str) -> str:
     """The value of an option of the command that submitted a job; its name for one without value, else empty."""
-    found = _OPTION[name].search(job.submit_line)
+    found = _OPTION[name].search(job.submit_line.partition(" --wrap")[0])
     return (found[1] if found.groups() else name) if found else ""
 
 
@@ -86,6 +87,8 @@ def before_eligible(e: Evidence, job: Attempt, spell: tuple[float, float], was_r
         cause = dependency(e, job, depends, till)
         if cause.text:
             return cause
+    if job.is_waiting and "held" in job.reason:
+        return Cause(sentence(job), (e.record(job, "State", "Reason"),))
     if was_requeued and (job.reason == "BeginTime" or not option(job, "begin")):
         at = f", to {clock(job.eligible, e.now)}" if job.eligible else ""
         return Cause(f"Slurm puts off a job that was put back{at}", (e.record(job, "State", "Reason", "Eligible"),))
@@ -175,7 +178,10 @@ def in_the_queue(e: Evidence, job: Attempt, spell: tuple[float, float], was_requ
         found = nodes_away(e, job, spell)
     elif word in QUEUE or not job.is_waiting:
         found = queue(e, job, spell)
-    return found or Cause(sentence(job), (e.record(job, "State", "Reason", "Start"),))
+    if found:
+        return found
+    last = "by the last reason on record, which need not have held all the time: " if job.started and job.reason else ""
+    return Cause(last + sentence(job), (e.record(job, "State", "Reason", "Start"),))
 
 
 def array_tasks(e: Evidence, job: Attempt) -> Cause:
@@ -195,8 +201,8 @@ def limit(e: Evidence, job: Attempt, word: str) -> Cause:
     at = before_release(counted, job, e.now)
     holders = [one for one in counted if one.holds(at, e.now)]
     if not holders:
-        told = sentence(job)
-        return Cause(f"{found.text}. {told}" if found.text else told, (record,))
+        told = found.text or sentence(job)
+        return Cause(f"{told}, by the last reason on record ({word})" if job.started else told, (record,))
     holders.sort(key=lambda one: (one.ended or e.now, one.number))
     which = listed(f"{named(one, found.user)} held {until(one, e.now)}" if one.ended else
                    f"{named(one, found.user)} has {until(one, e.now)}" for one in holders)  # fmt: skip
@@ -262,7 +268,7 @@ def wants_nodes(job: Attempt) -> tuple[str, ...]:
 def nodes_away(e: Evidence, job: Attempt, spell: tuple[float, float]) -> Cause | None:
     """Which nodes a job needed and could not have: out of service, or reserved; `None` where that is not known."""
     names = candidates(e, job)
-    found = [*away(e, job, names, spell), *reserved(e, names)]
+    found = [*away(e, job, names, spell), *([] if job.started else reserved(e, names))]
     if not found:
         return None
     texts = [one.text for one in found]

@@ -84,6 +84,41 @@ CASES = {
             "14:40:00 after 8 min 59 s: ended well",
         ],
     ),
+    "24.11: a limit of a QOS is not all of a wait, as nobody gave it back shortly before the start": (
+        told(
+            records=[record(QOS="narrow", Reason="QOSMaxCpuPerUserLimit", Start="14:50:00", End="14:55:00")],
+            others=[record(**FIRST)],
+        ),
+        [
+            "waited 50 min: QOS narrow allows ann 1 CPU, by the last reason on record (QOSMaxCpuPerUserLimit)",
+            "14:50:00 on n1",
+            "14:55:00 after 5 min: ended well",
+        ],
+    ),
+    "24.11: a reservation of today is no cause of a wait that is over": (
+        told(
+            records=[record(Reason="ReqNodeNotAvail", Start="14:50:00", NodeList="n2", End="14:55:00")],
+            reservations="ReservationName=works StartTime=2026-11-27T14:58:00 EndTime=2026-11-27T18:00:00"
+            " Duration=03:02:00 Nodes=n2 NodeCnt=1\n",
+        ),
+        [
+            "waited 50 min: by the last reason on record, which need not have held all the time: A node that it needs"
+            " is down, drained or reserved. Without --nodelist, other nodes can take it; else wait, or ask your"
+            " administrators [ReqNodeNotAvail]",
+            "14:50:00 on n2",
+            "14:55:00 after 5 min: ended well",
+        ],
+    ),
+    "24.11: an option of the job's own script is none of sbatch": (
+        told(
+            records=[record(Eligible="14:20:00", Start="14:20:01", SubmitLine="sbatch --wrap 'tar -b 20 -d x --hold'")],
+        ),
+        [
+            "waited 20 min: why is not on record, for Slurm keeps the last reason of a wait alone",
+            "14:20:01 on n1",
+            "14:30:00 after 9 min 59 s: ended well",
+        ],
+    ),
     "22.05: a limit of the user": (
         told(
             memory=[remembered(UserName="bob", Account="maths", Reason="AssocMaxJobsLimit"),
@@ -204,6 +239,9 @@ CASES = {
             "14:00:01 on n1, 1 s after it was submitted",
             "14:00:01 after 0 s: put back into the queue: the prolog failed on n1",
             "n1: the node was at fault, its prolog failed",
+            "has waited 59 min 59 s: It could not be started on its node. See whether its directory and its output file"
+            " can be written there; then ask your administrators. Then: scontrol release 3"
+            " [launch failed requeued held]",
         ],
     ),
 }  # fmt: skip

@@ -17,6 +17,7 @@ STATE = "NodeName=n2 CPUTot=2 RealMemory=23382 State={} Partitions=main Version=
 BY_ROOT = " Reason=broken fan [root@2026-11-27T14:05:00]"
 OURS = " Reason=slurmfab: new disk (ann@laptop 2026-11-27T14:05) [root@2026-11-27T14:05:00]"
 HEALTH = " Reason=slurmfab: health: /scratch is not mounted [root@2026-11-27T14:05:00]"
+GPUS = " Reason=slurmfab: gpu check: all_reduce 98.2 GB/s, wanted 120 [root@2026-11-27T14:05:00]"
 SILENT = " Reason=Not responding [slurm@2026-11-27T14:05:00]"
 
 
@@ -50,6 +51,14 @@ def event(state: str, by: str, reason: str) -> list[str]:
             ["n2 is drained since 14:05:00 by its health check: /scratch is not mounted, for 55 min", "it lost no job",
              "repair what the health check finds; it then resumes the node. At once: fab resume n2"],
             id="drained by its health check",
+        ),
+        pytest.param(
+            STATE.format("IDLE+DRAIN", GPUS),
+            [],
+            {},
+            ["n2 is drained since 14:05:00 by slurmfab: gpu check: all_reduce 98.2 GB/s, wanted 120, for 55 min",
+             "it lost no job", "fab resume n2"],
+            id="drained by a check of GPUs",
         ),
         pytest.param(
             STATE.format("DOWN*", SILENT),
