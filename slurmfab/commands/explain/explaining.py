@@ -104,7 +104,7 @@ def of_job(run: Run, target: str) -> Explanation:
     goes_on = any(not one.ended for one in asked.evidence.jobs)
     until = now + AHEAD if goes_on else max(one.ended for one in asked.evidence.jobs) + MARGIN
     nodes = [node for one in reversed(asked.evidence.jobs) for node in one.nodes]
-    asked = gathering.with_logs(known, transport, asked, Period(since, until), nodes)
+    asked = gathering.with_logs(known, transport, asked, Period(since, until), nodes, jobs=asked.evidence.jobs)
     links = job_chain.links(asked.evidence)
     return explanation(run, target, title_of_job(asked.evidence.jobs), links, asked)
 

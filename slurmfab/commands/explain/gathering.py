@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
 from slurmfab.base.errors import BrokenFile, HostError, SlurmfabError
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.explain.evidence import Evidence, evidence
-from slurmfab.commands.logs.asking import MARGIN, Answers, gather
+from slurmfab.commands.explain.evidence import Attempt, Evidence, evidence
+from slurmfab.commands.logs.asking import Answers, gather
 from slurmfab.commands.logs.asking import Job as LoggedJob
 from slurmfab.commands.logs.times import Period
 from slurmfab.core.engine import record
@@ -58,15 +58,25 @@ def ask_controllers(known: Inventory, transport: Transport, request: Mapping[str
     raise last
 
 
-def with_logs(known: Inventory, transport: Transport, asked: Asked, period: Period, nodes: Iterable[str]) -> Asked:
-    """The same with the lines of logs, slurmfab's runs, and the names of UIDs that they have."""
+def with_logs(
+    known: Inventory,
+    transport: Transport,
+    asked: Asked,
+    period: Period,
+    nodes: Iterable[str],
+    *,
+    jobs: Sequence[Attempt] = (),
+) -> Asked:
+    """The same with the lines of logs, about some jobs if any, slurmfab's runs, and the names of UIDs in them."""
     e, cluster = asked.evidence, known.cluster
     members = frozenset(cluster.hosts)
-    hosts = tuple(name for name in dict.fromkeys(nodes) if name in members)[:MOST_HOSTS]
-    ids = tuple(dict.fromkeys(one for job in e.jobs for one in (job.id, job.number)))
-    job = LoggedJob(ids, "", "", hosts, int(period.since + MARGIN), int(period.since + MARGIN), 0, "") if ids else None
+    everywhere = [name for name in dict.fromkeys(nodes) if name in members]
+    hosts = tuple(everywhere[:MOST_HOSTS])
+    job = logged(jobs, hosts) if jobs else None
+    # Nodes are asked from the start of the job on, controllers from its submission.
+    asked_for = period._replace(since=job.begin) if job else period
     also = tuple(dict.fromkeys((*hosts, *(event.node for event in e.events))))
-    told = gather(known, transport, Answers("", period, hosts, job), every_line=False, also=also)
+    told = gather(known, transport, Answers("", asked_for, hosts, job), every_line=False, also=also)
     uids = {match for line in told.lines for match in _UID.findall(line.text)}
     uids |= {one.by for one in (*e.jobs, *e.others) if one.by.isdigit()}
     whole = replace(
@@ -77,7 +87,18 @@ def with_logs(known: Inventory, transport: Transport, asked: Asked, period: Peri
         names=names(transport, e.controller, uids),
     )
     everyone = tuple(dict.fromkeys((*asked.hosts, *told.asked)))
-    return replace(asked, evidence=whole, hosts=everyone, lost={**asked.lost, **told.lost}, notes=told.notes)
+    unread = len(everywhere) - len(hosts)
+    more = ((e.controller, f"the logs of {unread} more nodes of it were not read."),) if unread else ()
+    lost = {**asked.lost, **told.lost}
+    return replace(asked, evidence=whole, hosts=everyone, lost=lost, notes=(*told.notes, *more))
+
+
+def logged(jobs: Sequence[Attempt], hosts: tuple[str, ...]) -> LoggedJob:
+    """A job as questions for logs have it: its ids, its first submission and its first start."""
+    ids = tuple(dict.fromkeys(one for job in jobs for one in (job.id, job.number)))
+    submitted = min((job.submitted for job in jobs if job.submitted), default=0)
+    started = min((job.started for job in jobs if job.started), default=submitted)
+    return LoggedJob(ids, "", "", hosts, submitted, started, 0, "")
 
 
 def names(transport: Transport, host: str, uids: Iterable[str]) -> Mapping[str, str]:
