@@ -18,11 +18,19 @@ EXAMPLE = Path(__file__).with_name("explained.txt")
 COUNTED = {"played": "incidents", "right": "right chains", "false": "false causes"}
 
 
-def note(suite: str, name: str, lacking: Sequence[str], false: Sequence[str], seconds: float) -> None:
-    """Note what came of an incident: which wanted words its chain lacks, which causes are false, how long it took."""
+def note(suite: str, name: str, lacking: Sequence[str], false: Sequence[str], told: tuple[str, float]) -> None:
+    """Note what came of an incident.
+
+    Args:
+        suite: on which suite.
+        name: of the incident.
+        lacking: the wanted words that its chain lacks.
+        false: the false causes that it names.
+        told: the words of the chain, and in how many seconds.
+    """
     NOTED.mkdir(parents=True, exist_ok=True)
-    told = {"suite": suite, "lacking": list(lacking), "false": list(false), "seconds": round(seconds, 2)}
-    (NOTED / f"{name}-{suite}.json").write_text(json.dumps(told) + "\n")
+    found = {"suite": suite, "lacking": list(lacking), "false": list(false), "seconds": round(told[1], 2)}
+    (NOTED / f"{name}-{suite}.json").write_text(json.dumps({**found, "told": told[0]}) + "\n")
 
 
 def counted() -> dict[str, dict[str, float]]:

@@ -102,7 +102,7 @@ def test_an_incident_is_told_with_its_causes_and_no_false_one(cluster: DeployedL
         lacking = [one for one in wanted if one not in shown]
         allowed = (*wanted, *incident.may)
         false = [one for one in CAUSES if one in shown and not any(one in words for words in allowed)]
-        explained.note(cluster.lab.suite, incident.name, lacking, false, took)
+        explained.note(cluster.lab.suite, incident.name, lacking, false, (shown, took))
         if incident.name == EXAMPLE:
             explained.keep(cluster.slurmfab("explain", filled(incident.asked, gaps)).stdout)
         assert (lacking, false) == ([], []), f"{shown}\n{done.stdout}"

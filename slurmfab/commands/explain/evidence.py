@@ -74,6 +74,7 @@ class Attempt:
     submit_line: str = ""
     reservation: str = ""
     wanted_nodes: tuple[str, ...] = ()
+    restarts: int = 0  # how often it was put back, as far as slurmctld knows it
     steps: tuple[Step, ...] = ()
     origin: str = ""  # `sacct` or `squeue`
 
@@ -263,6 +264,7 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
         submit_line=got.get("SubmitLine", ""),
         reservation=none_empty(got.get("Reservation", "")),
         wanted_nodes=nodes_in(got.get("ReqNodes", "")),
+        restarts=number(got.get("restartcnt", "")),
         origin="sacct" if is_record else "squeue",
     )
 
@@ -298,6 +300,7 @@ def merged(record: Attempt, present: Attempt | None) -> Attempt:
         dependency=present.dependency,
         reservation=present.reservation,
         wanted_nodes=present.wanted_nodes,
+        restarts=present.restarts,
     )
     if record.state not in (*WAITING, *AT_WORK):
         return known
@@ -309,6 +312,8 @@ def merged(record: Attempt, present: Attempt | None) -> Attempt:
         ended=present.ended,
         eligible=present.eligible,
         code=present.code,
+        nodes=present.nodes or record.nodes,
+        tres=present.tres or record.tres,
     )
 
 

@@ -30,8 +30,11 @@ from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.on_hosts.agent.client.commands import is_job_id, job_ids
 
 DAY = 86400.0
-WORDS = {"health": "now", "lines": "logs"}
-"""What stands before a link, where it is another word than the link's own."""
+LEADS = {
+    ("job", "started"): "started ", ("job", "ended"): "ended ", ("node", "lines"): "logs ",
+    ("node", "repair"): "to bring it back: ",
+}  # fmt: skip
+"""What stands before the text of a link on the screen, by what the chain and the link are about."""
 
 shows(Key("at", form=utc_or_none), "host", "place", "line")(Quote)
 shows("what", Key("at", form=utc_or_none), "text", "quotes")(Link)
@@ -194,20 +197,7 @@ def write(found: Explanation, out: TextIO) -> None:
     lines = [paint(found.title, BOLD)]
     for link in found.links:
         colour = RED if link.what == "fault" and " at fault" in link.text and " not at fault" not in link.text else ""
-        word = (
-            ""
-            if link.what in ("fault", "task", "state", "account", "home", "jobs", "unknown")
-            else WORDS.get(link.what, link.what)
-        )
-        repeats = not word or link.text.startswith((word, "has waited")) or link.what == "waited"
-        text = (
-            link.text
-            if repeats
-            else f"{word} {link.text}"
-            if link.what in ("started", "ended")
-            else f"{word}: {link.text}"
-        )
-        lines.append(paint(f"  {text}", colour))
+        lines.append(paint(f"  {LEADS.get((found.about, link.what), '')}{link.text}", colour))
         lines += [paint(f"      {quoted(one)}", DIM) for one in link.quotes]
     missing = [*found.unknown, *fold_lines(found.notes), *fold_lines(sorted(found.lost.items()))]
     lines += ["", *(paint(one, YELLOW) for one in missing)] if missing else []

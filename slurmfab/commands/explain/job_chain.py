@@ -22,15 +22,10 @@ def links(e: Evidence) -> tuple[Link, ...]:
         if len(numbers) > 1:
             found.append(Link("task", 0, f"job {own[0].id}: {own[-1].state}"))
         for place, job in list(enumerate(own))[-MOST_ATTEMPTS:]:
-            found += of_attempt(e, job, was_requeued=place > 0 or is_put_back(own))
+            found += of_attempt(e, job, was_requeued=place > 0 or (len(own) == 1 and job.restarts > 0))
     if len(numbers) > MOST_TASKS:
         found.append(Link("task", 0, f"and {len(numbers) - MOST_TASKS} more tasks; ask for one: ARRAY_TASK"))
     return tuple(found)
-
-
-def is_put_back(own: list[Attempt]) -> bool:
-    """Whether the only attempt that is known is one after a requeue."""
-    return bool(own and own[-1].is_waiting and own[-1].nodes)
 
 
 def of_attempt(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Link]:

@@ -227,6 +227,10 @@ CASES = {
             "has waited 30 min: Slurm puts off a job that was put back, to 15:02:01",
         ],
     ),
+    "22.05: put back, where Slurm keeps no records": (
+        told(memory=[remembered(Reason="BeginTime", EligibleTime="15:02:01", restartcnt="1")]),
+        ["has waited 1 h: Slurm puts off a job that was put back, to 15:02:01"],
+    ),
     "24.11: a failed prolog": (
         told(
             records=[record(State="REQUEUED", ExitCode="0:54", End="14:00:01"),
