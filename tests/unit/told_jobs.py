@@ -69,7 +69,7 @@ def remembered(**fields: str) -> list[str]:
         "State": "PENDING", "exit_code": "0", "Reason": "None", "SubmitTime": "14:00:00", "EligibleTime": "14:00:00",
         "StartTime": "N/A", "EndTime": "N/A", "NodeList": "", "NumCPUs": "1", "MinMemory": "50M",
         "TimeLimit": "UNLIMITED", "tres-alloc": "N/A", "Dependency": "(null)", "ReqNodes": "", "Reservation": "(null)",
-        "restartcnt": "0",
+        "restartcnt": "0", "Licenses": "(null)",
     }  # fmt: skip
     row = {**usual, **fields}
     times = {name: seconds(row[name]) for name in ("SubmitTime", "EligibleTime", "StartTime", "EndTime")}

@@ -71,6 +71,7 @@ class Attempt:
     limit: int = 0  # time limit in seconds; 0 for none
     tres: str = ""
     dependency: str = ""
+    licences: str = ""  # that it asks for, as slurmctld has it
     submit_line: str = ""
     reservation: str = ""
     wanted_nodes: tuple[str, ...] = ()
@@ -265,6 +266,7 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
         reservation=none_empty(got.get("Reservation", "")),
         wanted_nodes=nodes_in(got.get("ReqNodes", "")),
         restarts=number(got.get("restartcnt", "")),
+        licences=none_empty(got.get("Licenses", "")),
         origin="sacct" if is_record else "squeue",
     )
 
@@ -301,6 +303,7 @@ def merged(record: Attempt, present: Attempt | None) -> Attempt:
         reservation=present.reservation,
         wanted_nodes=present.wanted_nodes,
         restarts=present.restarts,
+        licences=present.licences,
     )
     if record.state not in (*WAITING, *AT_WORK):
         return known

@@ -230,7 +230,8 @@ def licences(e: Evidence, job: Attempt) -> Cause:
 
 def licences_of(job: Attempt) -> set[str]:
     """The names of the licences that a job asked for."""
-    asked = {part.partition(":")[0] for part in re.split(r"[,;|]", option(job, "licenses"))} - {""}
+    words = re.split(r"[,;|]", job.licences or option(job, "licenses"))
+    asked = {word.partition(":")[0].partition("@")[0] for word in words} - {""}
     return asked | set(re.findall(r"license/([^=,]+)=", job.tres))
 
 

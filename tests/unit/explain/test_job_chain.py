@@ -227,6 +227,14 @@ CASES = {
             "has waited 30 min: Slurm puts off a job that was put back, to 15:02:01",
         ],
     ),
+    "22.05: licences, which another job has": (
+        told(
+            memory=[remembered(Reason="Licenses", Licenses="sim:1"),
+                    remembered(JobArrayID="2", UserName="bob", State="RUNNING", StartTime="13:00:00", NodeList="n1",
+                               Licenses="sim:1")],
+        ),
+        ["has waited 1 h: all licences of sim were in use, by job 2 of bob since 13:00:00"],
+    ),
     "22.05: put back, where Slurm keeps no records": (
         told(memory=[remembered(Reason="BeginTime", EligibleTime="15:02:01", restartcnt="1")]),
         ["has waited 1 h: Slurm puts off a job that was put back, to 15:02:01"],

@@ -18,7 +18,7 @@ from slurmfab.on_hosts.agent.logs.period import printable_line
 MEMORY_FIELDS = (
     "JobArrayID", "JobID", "UserName", "Account", "QOS", "Partition", "State", "exit_code", "Reason", "SubmitTime",
     "EligibleTime", "StartTime", "EndTime", "NodeList", "NumCPUs", "MinMemory", "TimeLimit", "tres-alloc", "Dependency",
-    "ReqNodes", "Reservation", "restartcnt",
+    "ReqNodes", "Reservation", "restartcnt", "Licenses",
 )  # fmt: skip
 """What slurmctld remembers of a job, by squeue(1), --Format."""
 
