@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.explain import waiting
@@ -18,6 +19,7 @@ GOOD = ("COMPLETED",)
 def links(e: Evidence, user: str, accounts: Mapping[str, Mapping[str, str]], *, has_database: bool) -> tuple[Link, ...]:
     """All links of a user. `accounts`: what hosts have of the user, by host."""
     own = [one for one in (*e.jobs, *e.others) if one.user == user]
+    e = replace(e, others=(*e.others, *e.jobs))  # the user's own jobs use up limits, too
     newest = {one.number: one for one in sorted(own, key=lambda one: (one.submitted, one.started))}
     return (
         *may_run(e, user, has_database=has_database),

@@ -41,7 +41,8 @@ def test_jobs_when_they_fail_alike_then_they_are_told_together() -> None:
 def test_jobs_when_they_wait_for_one_limit_then_it_is_told_once() -> None:
     waiting = [remembered(JobArrayID=str(number), QOS="narrow", Reason="QOSMaxCpuPerUserLimit") for number in (5, 6)]
     holder = remembered(JobArrayID="4", QOS="narrow", State="RUNNING", StartTime="13:00:00", NodeList="n1")
-    known = told(job="", memory=[*waiting, holder])
+    on_record = record(JobID="4", QOS="narrow", State="RUNNING", Start="13:00:00", End="Unknown")
+    known = told(job="", records=[on_record], memory=[*waiting, holder])
     texts = [link.text for link in links(known, "ann", {}, has_database=False)]
     assert texts == [
         "job 5 and job 6 wait: QOS narrow allows ann 1 CPU, which job 4 has since 13:00:00",
