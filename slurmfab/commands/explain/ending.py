@@ -25,13 +25,13 @@ _KILL = re.compile(r"REQUEST_KILL_JOB JobId=\S+ uid (\d+)")
 _PREEMPTED = re.compile(r"preempted JobId=\S+ has been \S+ to reclaim resources for JobId=(\S+)")
 _PROLOG = re.compile(r"[Pp]rolog(?: or job env setup)? (?:launch )?fail|prolog failed|Prolog error")
 _OOM = re.compile(r"oom[-_ ]kill|OOM Killed|OOM failure|out.of.memory", re.IGNORECASE)
-_KILLED = re.compile(r"Killed process \d+ \(([^)]*)\)(?:.*?anon-rss:(\d+)kB)?")
+_KILLED = re.compile(r"Killed process (\d+) \(([^)]*)\)(?:.*?anon-rss:(\d+)kB)?")
 _OUTPUT = re.compile(r"[Cc]ould not open std\w+ file (.*)|IO setup failed: (.*)")
 _CHDIR = re.compile(r"couldn't chdir to `?([^':]+)'?: ([^:]*)")
 _TIME = re.compile(r"Time limit exhausted|DUE TO TIME LIMIT")
 _NODE = re.compile(r"failed node|not responding|unexpectedly rebooted|DUE TO NODE FAILURE|state set to DOWN")
 _HARDWARE = re.compile(
-    r"NVRM: Xid|I/O error|EXT4-fs error|XFS.*(?:corrupt|shut)|Hardware Error|machine check|\bmce\b|MCE|EDAC.*UE"
+    r"NVRM: Xid|I/O error|EXT4-fs error|XFS.*(?:corrupt|shut)|Hardware Error|machine check|\bmce\b|EDAC.*UE"
     r"|kernel panic|soft lockup|remount.*read-only|nfs: server .* not responding|Kill task failed",
     re.IGNORECASE,
 )
@@ -76,25 +76,29 @@ def link(e: Evidence, job: Attempt) -> Link:
 def memory(e: Evidence, job: Attempt) -> Words:
     """A job that was killed for its memory: how much it might have, and which process was killed."""
     found = lines_about(e, job, _OOM)
-    of_kernel = [
-        line
-        for line in e.lines
-        if line.source == "kernel" and _KILLED.search(line.text) and f"job_{job.number}" in line.text
-    ]
-    killed = of_kernel or [
-        line for line in e.lines
-        if line.source == "kernel" and _KILLED.search(line.text) and set(line.hosts) & set(job.nodes)
-        and job.started - 2 <= line.first <= job.ended + MARGIN
-    ]  # fmt: skip
+    killed = killed_by_kernel(e, job)
     step = next((one for one in job.steps if one.state == "OUT_OF_MEMORY" and one.name != "extern"), None)
     most = max((one.peak for one in job.steps), default=0)
     parts = [f"out of memory: it asked for {job.memory.rstrip('nc')}" if job.memory else "out of memory"]
     parts += [f"in step {step.name}"] if step and step.name != "batch" else []
-    if killed and (process := _KILLED.search(killed[0].text)):
-        had = f" with {int(process[2]) >> 10} MiB" if process[2] else ""
-        parts.append(f"process {process[1]}{had} was killed")
+    process = next((match for line in killed if (match := _KILLED.search(line.text))), None)
+    if process:
+        had = f" with {int(process[3]) >> 10} MiB" if process[3] else ""
+        parts.append(f"process {process[2]}{had} was killed")
     parts += [f"the most that was measured of one task before is {most} MiB"] if most else []
-    return ", ".join(parts), e.quotes([*killed[:1], *found], 3)
+    return ", ".join(parts), e.quotes([*killed, *(line for line in found if line not in killed)], 3)
+
+
+def killed_by_kernel(e: Evidence, job: Attempt) -> list[Told]:
+    """The kernel's lines about a process that it killed in the control group of a job, by the process's number.
+
+    The line with the process's memory does not name the job; so of another job's process nothing is told.
+    """
+    of_kernel = [line for line in e.lines if line.source == "kernel"]
+    of_group = re.compile(rf"oom-kill:.*/job_{re.escape(job.number)}/.*,pid=(\d+)")
+    numbers = {(line.hosts, match[1]) for line in of_kernel if (match := of_group.search(line.text))}
+    found = ((line, _KILLED.search(line.text)) for line in of_kernel)
+    return [line for line, match in found if match and (line.hosts, match[1]) in numbers][:1]
 
 
 def time_limit(e: Evidence, job: Attempt) -> Words:
@@ -176,10 +180,19 @@ def failed(e: Evidence, job: Attempt) -> Words:
     prolog = lines_about(e, job, _PROLOG)
     if prolog:
         return f"the prolog failed on {listed(job.nodes)}", e.quotes(prolog)
+    oom = lines_about(e, job, _OOM)
+    if oom or any(one.state == "OUT_OF_MEMORY" for one in job.steps):
+        text, quotes = memory(e, job)
+        return f"{text}, and then its script {endings.meaning(job.state, job.code)}", quotes
     text = endings.meaning(job.state, job.code)
     said = lines_about(e, job, re.compile(r"WTERMSIG|WEXITSTATUS|died by signal"))
-    if number and not lines_about(e, job, _KILL):
+    requests = lines_about(e, job, _KILL)
+    if number and requests:
+        who = e.user(_KILL.search(requests[0].text)[1])  # type: ignore[index]
+        text += f", after {who} asked Slurm to send one"
+    elif number:
         text += "; who sent it is not on record, and Slurm's log has no request to"
+    said = [*requests, *said]
     return ("its script " + text if status and not number else text), e.quotes(said)
 
 

@@ -9,6 +9,10 @@ from slurmfab.commands.explain.evidence import Evidence
 from slurmfab.commands.explain.job_chain import links
 
 BATCH = {"JobID": "3.batch", "User": "", "State": "OUT_OF_MEMORY", "ExitCode": "0:125", "MaxRSS": "60812K"}
+GROUP = (
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=batch,mems_allowed=0,oom_memcg=/slurm/uid_4001/job_3/"
+    "step_batch,task_memcg=/slurm/uid_4001/job_3/step_batch/task_0,task=python3,pid=8120,uid=4001"
+)
 KERNEL = (
     "Memory cgroup out of memory: Killed process 8120 (python3) total-vm:318468kB, anon-rss:61440kB, file-rss:5000kB,"
     " shmem-rss:0kB, UID:4001 pgtables:180kB oom_score_adj:0"
@@ -34,6 +38,8 @@ CASES = {
         told(
             records=[record(State="OUT_OF_MEMORY", ExitCode="0:125"), record(**BATCH)],
             lines=[
+                line("14:30:00", "n1", "kernel", GROUP),
+                line("14:30:00", "n1", "kernel", KERNEL.replace("8120 (python3)", "77 (other)")),
                 line("14:30:00", "n1", "kernel", KERNEL),
                 line("14:30:00", "n1", "slurmd", "[3.batch] error: Detected 1 oom_kill event in StepId=3.batch. Some of"
                                                  " the step tasks have been OOM Killed."),
@@ -45,6 +51,31 @@ CASES = {
             "14:30:00 after 29 min 59 s: out of memory: it asked for 60M, process python3 with 60 MiB was killed, the"
             " most that was measured of one task before is 59 MiB",
             "the node was not at fault",
+        ],
+    ),
+    "24.11: a process of another job that was killed is none of this one": (
+        told(
+            records=[record(State="OUT_OF_MEMORY", ExitCode="0:125")],
+            lines=[
+                line("14:30:00", "n1", "kernel", GROUP.replace("job_3/", "job_30/")),
+                line("14:30:00", "n1", "kernel", KERNEL),
+            ],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: out of memory: it asked for 60M",
+            "the node was not at fault",
+        ],
+    ),
+    "24.11: a signal that somebody sent by Slurm": (
+        told(
+            records=[record(State="FAILED", ExitCode="0:10")],
+            lines=[line("14:29:59", "ctl", "slurmctld", "_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=3 uid 0")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: was killed by signal 10 (SIGUSR1), after root asked Slurm to send one",
+            "nothing in the logs of n1 speaks of a fault of the node",
         ],
     ),
     "22.05: a signal is no failed launch, although squeue calls it JobLaunchFailure": (
@@ -270,8 +301,8 @@ def test_a_link_when_it_rests_on_a_line_then_the_line_is_quoted_with_its_place()
     quotes = [(one.host, one.place) for link in links(known) if link.what == "ended" for one in link.quotes]
     assert quotes == [
         ("n1", "journalctl -k"),
+        ("n1", "journalctl -k"),
         ("n1", "/var/log/slurmd/slurmd.log"),
-        ("ctl", "/var/log/slurm/slurmctld.log"),
         ("ctl", "sacct -j 3"),
     ]
 
