@@ -5,14 +5,9 @@ from __future__ import annotations
 import time
 from typing import Dict, List, Mapping, Sequence
 
-from slurmfab.on_hosts.agent.client.commands import IN_SECONDS, Table, exit_code
+from slurmfab.on_hosts.agent.client.commands import exit_code
 from slurmfab.on_hosts.programs.user_tools import asking, endings, reasons
-
-MEMORY_FIELDS = ("JobArrayID", "State", "Reason", "SubmitTime", "StartTime", "EndTime", "NodeList", "exit_code")
-RECORD_FIELDS = (
-    "JobID", "State", "Reason", "Submit", "Start", "End", "NodeList", "ExitCode", "ReqMem", "Timelimit", "MaxRSS",
-)  # fmt: skip
-"""What squeue(1) and sacct(1) tell of a job; no text of a user is among it."""
+from slurmfab.on_hosts.programs.user_tools.asking import RECORDED_FIELDS, REMEMBERED_FIELDS
 
 WORDS = {
     "State": "State", "Reason": "Reason", "Submit": "SubmitTime", "Start": "StartTime", "End": "EndTime",
@@ -26,14 +21,10 @@ NO_NODES = ("", "(null)", "None assigned", "n/a")
 
 def told(job: str) -> List[str]:
     """The lines about a job. Raises Silent if neither slurmctld nor slurmdbd answers or knows it."""
-    memory = Table(("squeue", "--all", "--noheader", "--states=all", "--jobs=" + job), MEMORY_FIELDS)
-    record = Table(("sacct", "--duplicates", "--noheader", "--jobs=" + job), RECORD_FIELDS)
-    answers = asking.ask({
-        "memory": asking.Question(memory.argv, {**memory.env, **IN_SECONDS}),
-        "record": asking.Question(record.argv, record.env),
-    })  # fmt: skip
-    now = [dict(zip(MEMORY_FIELDS, row)) for row in memory.rows(answers["memory"].text)]  # noqa: B905
-    past = [dict(zip(RECORD_FIELDS, row)) for row in record.rows(answers["record"].text)]  # noqa: B905
+    (question, memory), (other, record) = asking.remembered_job(job), asking.recorded_job(job)
+    answers = asking.ask({"memory": question, "record": other})
+    now = [dict(zip(REMEMBERED_FIELDS, row)) for row in memory.rows(answers["memory"].text)]  # noqa: B905
+    past = [dict(zip(RECORDED_FIELDS, row)) for row in record.rows(answers["record"].text)]  # noqa: B905
     found = story(now, past, time.time())
     if not found:
         raise asking.Silent(

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from slurmfab.on_hosts.programs.user_tools import endings, sstatus
-from slurmfab.on_hosts.programs.user_tools.job_story import MEMORY_FIELDS, RECORD_FIELDS, story
+from slurmfab.on_hosts.programs.user_tools.asking import RECORDED_FIELDS, REMEMBERED_FIELDS
+from slurmfab.on_hosts.programs.user_tools.job_story import story
 
 SUBMITTED = int(time.mktime((2026, 11, 27, 14, 0, 0, 0, 0, -1)))
 
@@ -18,7 +19,7 @@ def record(**fields: str) -> dict[str, str]:
         "End": str(SUBMITTED + 1000), "NodeList": "n1", "ExitCode": "0:0", "ReqMem": "60M", "Timelimit": "00:10:00",
         "MaxRSS": "",
     }  # fmt: skip
-    return dict(zip(RECORD_FIELDS, ({**usual, **fields}[name] for name in RECORD_FIELDS), strict=True))
+    return dict(zip(RECORDED_FIELDS, ({**usual, **fields}[name] for name in RECORDED_FIELDS), strict=True))
 
 
 def remembered(**fields: str) -> dict[str, str]:
@@ -26,7 +27,7 @@ def remembered(**fields: str) -> dict[str, str]:
         "JobArrayID": "3", "State": "PENDING", "Reason": "Resources", "SubmitTime": str(SUBMITTED), "StartTime": "N/A",
         "EndTime": "N/A", "NodeList": "", "exit_code": "0",
     }  # fmt: skip
-    return dict(zip(MEMORY_FIELDS, ({**usual, **fields}[name] for name in MEMORY_FIELDS), strict=True))
+    return dict(zip(REMEMBERED_FIELDS, ({**usual, **fields}[name] for name in REMEMBERED_FIELDS), strict=True))
 
 
 def test_a_job_when_it_ran_out_of_memory_then_the_story_has_what_it_asked_for_and_used() -> None:
