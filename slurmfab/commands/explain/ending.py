@@ -15,6 +15,7 @@ from slurmfab.commands.explain.chain import (
 )
 from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
 from slurmfab.commands.logs.asking import Told
+from slurmfab.on_hosts.agent.client.amounts import mebibytes_of
 from slurmfab.on_hosts.agent.client.commands import moment as seconds_since_1970
 from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
 from slurmfab.on_hosts.programs.user_tools import endings
@@ -79,7 +80,8 @@ def memory(e: Evidence, job: Attempt) -> Words:
     killed = killed_by_kernel(e, job)
     step = next((one for one in job.steps if one.state == "OUT_OF_MEMORY" and one.name != "extern"), None)
     most = max((one.peak for one in job.steps), default=0)
-    parts = [f"out of memory: it asked for {job.memory.rstrip('nc')}" if job.memory else "out of memory"]
+    asked = job.memory.rstrip("nc")
+    parts = [f"out of memory: it asked for {asked}" if mebibytes_of(asked) else "out of memory"]
     parts += [f"in step {step.name}"] if step and step.name != "batch" else []
     process = next((match for line in killed if (match := _KILLED.search(line.text))), None)
     if process:

@@ -294,11 +294,18 @@ def newest_merged(own: Sequence[Attempt], present: Mapping[str, Attempt]) -> lis
 
 
 def merged(record: Attempt, present: Attempt | None) -> Attempt:
-    """A record, with what slurmctld alone knows of a job that it still has."""
+    """A record, with what slurmctld alone knows of a job that it still has.
+
+    Where slurmdbd hears of the end of a job before its beginning, its record is incomplete for some seconds.
+    """
     if present is None:
         return record
     known = replace(
         record,
+        qos=present.qos if record.qos in ("", "Unknown") else record.qos,
+        partition=record.partition or present.partition,
+        memory=record.memory if mebibytes_of(record.memory.rstrip("nc")) else present.memory,
+        cpus=record.cpus or present.cpus,
         dependency=present.dependency,
         reservation=present.reservation,
         wanted_nodes=present.wanted_nodes,

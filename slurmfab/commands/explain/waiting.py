@@ -375,7 +375,7 @@ def is_full(e: Evidence, job: Attempt, node: str, holders: Sequence[Attempt]) ->
     there = e.nodes.get(node)
     if not there or not holders:
         return False
-    cpus = sum(share(one.cpus, one) for one in holders) + share(job.cpus, job)
+    cpus = sum(share(one.cpus, one) for one in holders) + share(max(1, job.cpus), job)
     memory = sum(share(memory_of(one), one) for one in holders) + share(memory_of(job), job)
     return cpus > there.cpus or memory > there.memory
 

@@ -258,6 +258,26 @@ CASES = {
             "has waited 30 min: Slurm puts off a job that was put back, to 15:02:01",
         ],
     ),
+    "22.05: a record that is incomplete, as slurmdbd heard of the end first": (
+        told(
+            records=[record(State="OUT_OF_MEMORY", ExitCode="0:125", ReqMem="16?", QOS="Unknown", Partition="")],
+            memory=[remembered(State="OUT_OF_MEMORY", MinMemory="60M", NodeList="n1", StartTime="14:00:01")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: out of memory: it asked for 60M",
+            "the node was not at fault",
+        ],
+    ),
+    "24.11: nodes without room, where sacct counts no CPUs of a job that waits": (
+        told(
+            records=[record(**{**NO_END, "NCPUS": "0"})],
+            memory=[remembered(Reason="Resources"),
+                    remembered(JobArrayID="2", UserName="bob", State="RUNNING", StartTime="13:00:00", NumCPUs="4",
+                               NodeList="n[1-2]")],
+        ),
+        ["has waited 1 h: n1 and n2 have no room for it beside job 2 of bob (since 13:00:00)"],
+    ),
     "22.05: licences, which another job has": (
         told(
             memory=[remembered(Reason="Licenses", Licenses="sim:1"),
