@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from slurmfab.commands.explain.chain import (
     Link,
@@ -68,10 +69,15 @@ def link(e: Evidence, job: Attempt) -> Link:
         "OUT_OF_MEMORY": memory, "TIMEOUT": time_limit, "CANCELLED": cancelled, "NODE_FAIL": node_lost,
         "PREEMPTED": preempted, "FAILED": failed, "REQUEUED": put_back,
     }  # fmt: skip
-    text, quotes = makers[job.state](e, job) if job.state in makers else (endings.meaning(job.state, job.code), ())
+    text, quotes = makers[job.state](e, job) if job.state in makers else (meaning(job), ())
     took = f" after {length(job.ended - job.started)}" if job.started else ""
     record = e.record(job, "State", "ExitCode", "End", "NodeList")
     return Link("ended", job.ended, f"{clock(job.ended, e.now)}{took}: {text}", (*quotes, record))
+
+
+def meaning(job: Attempt) -> str:
+    """What the state of a job means; that it is not known where slurmctld's log alone tells of the job."""
+    return endings.meaning(job.state, job.code) if job.state else "how it ended is not on record"
 
 
 def memory(e: Evidence, job: Attempt) -> Words:
@@ -232,3 +238,26 @@ def clear(e: Evidence, job: Attempt, nodes: str) -> Link:
     if silent:
         return Link("fault", 0, f"whether the node was at fault is not known: {listed(silent)} could not be asked")
     return Link("fault", 0, f"nothing in the logs of {nodes} speaks of a fault of the node")
+
+
+BY_LOG = (
+    (re.compile(r"_job_complete: JobId=\S+ OOM failure"), "OUT_OF_MEMORY", "0:125"),
+    (_TIME, "TIMEOUT", "0:0"),
+    (_KILL, "CANCELLED", "0:0"),
+    (re.compile(r"Killing JobId=\S+ on failed node"), "NODE_FAIL", "0:0"),
+    (re.compile(r"_job_complete: JobId=\S+ WEXITSTATUS 0$"), "COMPLETED", "0:0"),
+    (re.compile(r"_job_complete: JobId=\S+ WEXITSTATUS (\d+)"), "FAILED", "{}:0"),
+    (re.compile(r"_job_complete: JobId=\S+ WTERMSIG (\d+)"), "FAILED", "0:{}"),
+)
+"""How a job ended by lines of slurmctld's log: pattern, state and exit code, those that say most first."""
+
+
+def by_log(e: Evidence, job: Attempt) -> Attempt:
+    """A job of which only slurmctld's log tells, with how it ended by its lines; as it is where none says it."""
+    texts = [line.text for line in e.lines if {job.id, job.number} & jobs_in(line.text)]
+    for pattern, state, code in BY_LOG:
+        found = next((match for text in texts if (match := pattern.search(text))), None)
+        if found:
+            number = found[1] if found.groups() else ""
+            return replace(job, state=state, code=code.format(number), by=number if state == "CANCELLED" else "")
+    return job

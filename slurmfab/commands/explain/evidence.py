@@ -17,10 +17,12 @@ from slurmfab.on_hosts.agent.accounting.user_limits import ASSOCIATION_FIELDS, Q
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.amounts import mebibytes_of, seconds_of
 from slurmfab.on_hosts.agent.logs.evidence import EVENT_FIELDS, MEMORY_FIELDS, RECORD_FIELDS
+from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
 from slurmfab.on_hosts.agent.nodes.states import records
 from slurmfab.on_hosts.programs.user_tools.limits import Association, associations, rows, set_limits
 
 WAITING = ("PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED")
+LOG = "log"  # the origin of a job of which slurmctld's log alone tells
 AT_WORK = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "RESIZING")
 _RESERVATION = re.compile(
     r"^ReservationName=(\S+) StartTime=(\S+) EndTime=(\S+) Duration=\S+ Nodes=(\S+)", re.MULTILINE
@@ -77,7 +79,7 @@ class Attempt:
     wanted_nodes: tuple[str, ...] = ()
     restarts: int = 0  # how often it was put back, as far as slurmctld knows it
     steps: tuple[Step, ...] = ()
-    origin: str = ""  # `sacct` or `squeue`
+    origin: str = ""  # `sacct`, `squeue`, or `LOG`
 
     @property
     def is_waiting(self) -> bool:
@@ -150,7 +152,10 @@ class Evidence:
         return "journalctl -k" if line.source == "kernel" else file or f"journalctl -u {line.source}"
 
     def record(self, job: Attempt, *names: str) -> Quote:
-        """What Slurm's record of a job says, as a quote."""
+        """What Slurm's record of a job says, as a quote; of a job without one the first line that names it."""
+        if job.origin == LOG:
+            lines = [line for line in self.lines if {job.id, job.number} & jobs_in(line.text)]
+            return (*self.quotes(lines[:1]), Quote(0, self.controller, "slurmctld's log", f"JobId={job.id}"))[0]
         values = {
             "State": job.state + (f" by {job.by}" if job.by else ""), "ExitCode": job.code, "Reason": job.reason,
             "Submit": moment(job.submitted), "Eligible": moment(job.eligible), "Start": moment(job.started),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TextIO
 
 from slurmfab.base import terminal
@@ -18,9 +18,9 @@ from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import BOLD, DIM, RED, YELLOW, Paint
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.explain import gathering, job_chain, node_chain, user_chain
+from slurmfab.commands.explain import ending, gathering, job_chain, node_chain, user_chain
 from slurmfab.commands.explain.chain import Link
-from slurmfab.commands.explain.evidence import Attempt, Quote
+from slurmfab.commands.explain.evidence import LOG, Attempt, Quote
 from slurmfab.commands.explain.gathering import Asked
 from slurmfab.commands.logs.asking import AHEAD, MARGIN
 from slurmfab.commands.logs.showing import notes, utc_or_none
@@ -101,6 +101,8 @@ def of_job(run: Run, target: str) -> Explanation:
     job = job_ids([target])[0]
     asked = gathering.ask_controllers(known, transport, {"job": job}, job)
     if not asked.evidence.jobs:
+        asked = gathering.from_log(known, transport, asked, job)
+    if not asked.evidence.jobs:
         raise SlurmfabError(unknown_job(job, asked))
     now = asked.evidence.now
     since = min(one.submitted or now for one in asked.evidence.jobs) - MARGIN
@@ -108,8 +110,9 @@ def of_job(run: Run, target: str) -> Explanation:
     until = now + AHEAD if goes_on else max(one.ended for one in asked.evidence.jobs) + MARGIN
     nodes = [node for one in reversed(asked.evidence.jobs) for node in one.nodes]
     asked = gathering.with_logs(known, transport, asked, Period(since, until), nodes, jobs=asked.evidence.jobs)
-    links = job_chain.links(asked.evidence)
-    return explanation(run, target, title_of_job(asked.evidence.jobs), links, asked)
+    e = asked.evidence
+    e = replace(e, jobs=tuple(ending.by_log(e, one) if one.origin == LOG else one for one in e.jobs))
+    return explanation(run, target, title_of_job(e.jobs), job_chain.links(e), asked)
 
 
 def unknown_job(job: str, asked: Asked) -> str:
@@ -126,7 +129,8 @@ def title_of_job(jobs: tuple[Attempt, ...]) -> str:
     where = ", ".join(f"{word} {name}" for word, name in places if name)
     array = f" ({len({one.number for one in jobs})} tasks)" if len({one.number for one in jobs}) > 1 else ""
     ident = last.id.partition("_")[0] if array else last.id
-    return f"job {ident}{array} of {last.user} ({where}): {last.state}"
+    whose = f" of {last.user} ({where})" if last.user else ""
+    return f"job {ident}{array}{whose}: {last.state or 'how it ended is not on record'}"
 
 
 def of_node(run: Run, target: str) -> Explanation:

@@ -11,8 +11,8 @@ from typing import Any
 
 from slurmfab.base.errors import BrokenFile, HostError, SlurmfabError
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.explain.evidence import Attempt, Evidence, evidence
-from slurmfab.commands.logs.asking import Answers, gather
+from slurmfab.commands.explain.evidence import LOG, Attempt, Evidence, evidence
+from slurmfab.commands.logs.asking import Answers, find_job, gather
 from slurmfab.commands.logs.asking import Job as LoggedJob
 from slurmfab.commands.logs.times import Period
 from slurmfab.core.engine import record
@@ -56,6 +56,25 @@ def ask_controllers(known: Inventory, transport: Transport, request: Mapping[str
         return Asked(evidence(host, answer, job), (host,), lost)
     assert last is not None
     raise last
+
+
+def from_log(known: Inventory, transport: Transport, asked: Asked, job: str) -> Asked:
+    """The same with a job that has no record any more but is in slurmctld's log; without it if it is not there."""
+    try:
+        found = find_job(known, transport, job)
+    except SlurmfabError:
+        return asked
+    one = Attempt(
+        found.ids[0],
+        found.ids[-1],
+        state=found.state,
+        submitted=found.submitted,
+        started=found.start,
+        ended=found.end,
+        nodes=found.nodes,
+        origin=LOG,
+    )
+    return replace(asked, evidence=replace(asked.evidence, jobs=(one,)))
 
 
 def with_logs(

@@ -25,6 +25,7 @@ from slurmfab.hosts.session import Line
 
 CLUSTER = cluster(THREE_HOSTS)
 FAILED = record(JobID="12", State="FAILED", ExitCode="3:0", NodeList="n1")
+NOW = time.time()
 KILL = ["slurmctld", "_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=12 uid 4001"]
 
 
@@ -36,11 +37,13 @@ class Hosts:
         records: what slurmdbd has.
         away: hosts that do not answer.
         missing: what does not answer on the controller.
+        in_log: what slurmctld's log tells of a job.
     """
 
     records: list[list[str]] = field(default_factory=lambda: [FAILED])
     away: tuple[str, ...] = ()
     missing: list[list[str]] = field(default_factory=list)
+    in_log: list[list[Any]] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     def call(
@@ -52,8 +55,10 @@ class Hosts:
         self.asked.append((host, request["op"]))
         if host in self.away:
             raise Unreachable(host, "nothing listens at port 22.")
+        if request["op"] == "job":
+            return ({"job": {"rows": self.in_log, "origin": "slurmctld's log"}},)
         if request["op"] == "logs":
-            at = float(self.records[0][9]) if self.records else 0.0
+            at = float(self.records[0][9]) if self.records else NOW - 100
             lines = [[*KILL, at, at, 1]] if host == "c1" else []
             return ({"logs": {"lines": lines, "notes": [], "now": time.time(), "files": {"slurmd": "/log"}}},)
         if "uids" in request:
@@ -92,6 +97,14 @@ def test_a_job_when_its_database_is_silent_then_it_is_not_called_unknown(tmp_pat
     silent = Hosts(records=[], missing=[["slurmctld", "it does not answer"]])
     with pytest.raises(SlurmfabError, match=r"slurmctld does not tell \(it does not answer\)"):
         explaining.of_job(run(silent, tmp_path), "12")
+
+
+def test_a_job_when_only_slurmctlds_log_has_it_then_its_end_is_told_from_there(tmp_path: Path) -> None:
+    row = ["12", "12", "", int(NOW - 300), int(NOW - 200), int(NOW - 90), "n1", ""]
+    hosts = Hosts(records=[], in_log=[row], missing=[["slurmdbd", "Connection refused"]])
+    found = explaining.of_job(run(hosts, tmp_path), "12")
+    assert "cancelled by ann" in found.links[-1].text
+    assert [quote.line for quote in found.links[-1].quotes][0] == KILL[1]
 
 
 def test_a_user_when_no_host_has_one_then_it_is_an_error(tmp_path: Path) -> None:

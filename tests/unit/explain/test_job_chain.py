@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from told_jobs import at, line, record, remembered, told
 
-from slurmfab.commands.explain.evidence import Evidence
+from slurmfab.commands.explain.ending import by_log
+from slurmfab.commands.explain.evidence import LOG, Attempt, Evidence
 from slurmfab.commands.explain.job_chain import links
 
 BATCH = {"JobID": "3.batch", "User": "", "State": "OUT_OF_MEMORY", "ExitCode": "0:125", "MaxRSS": "60812K"}
@@ -335,3 +336,24 @@ def test_a_node_when_it_did_not_answer_then_its_fault_is_not_denied() -> None:
 
 def test_times_of_records_when_they_are_read_then_they_are_seconds() -> None:
     assert told(records=[record()]).jobs[0].ended == at("14:30:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "code"),
+    [
+        ("_job_complete: JobId=3 WEXITSTATUS 0", "COMPLETED", "0:0"),
+        ("_job_complete: JobId=3 WEXITSTATUS 3", "FAILED", "3:0"),
+        ("_job_complete: JobId=3 WTERMSIG 11", "FAILED", "0:11"),
+        ("_job_complete: JobId=3 OOM failure", "OUT_OF_MEMORY", "0:125"),
+        ("_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=3 uid 0", "CANCELLED", "0:0"),
+        ("Time limit exhausted for JobId=3", "TIMEOUT", "0:0"),
+        ("Killing JobId=3 on failed node n2", "NODE_FAIL", "0:0"),
+        ("_job_complete: JobId=30 WEXITSTATUS 3", "", ""),
+    ],
+)
+def test_a_job_when_only_slurmctlds_log_tells_of_it_then_its_lines_say_how_it_ended(
+    text: str, state: str, code: str
+) -> None:
+    known = told(lines=[line("14:30:00", "ctl", "slurmctld", text)])
+    ended = by_log(known, Attempt("3", "3", origin=LOG))
+    assert (ended.state, ended.code) == (state, code)
