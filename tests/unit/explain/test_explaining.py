@@ -104,7 +104,7 @@ def test_a_job_when_only_slurmctlds_log_has_it_then_its_end_is_told_from_there(t
     hosts = Hosts(records=[], in_log=[row], missing=[["slurmdbd", "Connection refused"]])
     found = explaining.of_job(run(hosts, tmp_path), "12")
     assert "cancelled by ann" in found.links[-1].text
-    assert [quote.line for quote in found.links[-1].quotes][0] == KILL[1]
+    assert found.links[-1].quotes[0].line == KILL[1]
 
 
 def test_a_user_when_no_host_has_one_then_it_is_an_error(tmp_path: Path) -> None:
