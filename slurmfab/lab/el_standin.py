@@ -1,9 +1,10 @@
 """A stand-in for Enterprise Linux 9 in labs: Debian with the real rpm and dnf, and Debian's Slurm packed as RPMs.
 
 No package of an Enterprise Linux is in it. It is a tree of Debian whose package manager is dnf: apt and dpkg are taken
-away with all that they know, os-release says Rocky Linux 9 and that it is a stand-in, and two signed repositories are
-in directories of the host: `system`, as a distribution has, with MUNGE and MariaDB, and `slurm` with Slurm's packages
-under the names, paths, dependencies and units of SchedMD's slurm.spec (24.11 to 26.05).
+away with all that they know, os-release says Rocky Linux 9 and that it is a stand-in, and signed repositories are in
+directories of the host: `system`, as a distribution has, with MUNGE and MariaDB, and three with Slurm under the names,
+paths, dependencies and units of SchedMD's slurm.spec (24.11 to 26.05), of EPEL's packages, and of OpenHPC's. A host has
+the file of one of the three in /etc/yum.repos.d.
 
 It proves names, paths, order, parsers, holds, signatures, locks and transactions that are killed. It proves nothing
 about SELinux, crypto-policies, authselect, firewalld, and the real packages: libraries are Debian's, no library has a
@@ -16,7 +17,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurmfab.lab.smd_standin import UNIT_HEAD, UNITS, renamed
@@ -93,11 +94,12 @@ PREPARE = """\
     exec mariadb-install-db --datadir=/var/lib/mysql --skip-test-db --auth-root-authentication-method=socket
 """
 
-ACCOUNT = """\
-getent group {name} >/dev/null || groupadd --system {name}
+GROUP = "getent group {name} >/dev/null || groupadd --system {numbered} {name}\n"
+USER = """\
 getent passwd {name} >/dev/null ||
-    useradd --system --gid {name} --home-dir {home} --no-create-home --shell /sbin/nologin {name}
+    useradd --system {numbered} --gid {name} --home-dir {home} --no-create-home --shell /sbin/nologin {name}
 """
+ROTATION = "/var/log/slurm/* {\n    missingok\n    notifempty\n    copytruncate\n    rotate 5\n}\n"
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Packed:
     tags: tuple[str, ...] = ()  # lines of its spec, such as `Requires: munge`
     directories: tuple[str, ...] = ()  # `MODE USER PATH` of empty ones
     account: tuple[str, str] = ("", "")  # user that it makes, and the home
+    number: str = ""  # the user's number; empty for one that useradd finds
 
 
 PLUGIN = r"usr/lib/[^/]+/slurm-wlm/"
@@ -130,14 +133,16 @@ def _daemon(name: str, *more: str, files: Mapping[str, str] | None = None) -> Pa
     )
 
 
-SLURM: Mapping[str, Packed] = {
+LIBRARY = {r"usr/lib/[^/]+/(libslurm\.so.*)": r"usr/lib64/\1"}
+PROGRAMS = {
+    PLUGIN + rf"((?!.*(?:_pbs|{MYSQL})\.so).*\.so)": r"usr/lib64/slurm/\1",
+    r"usr/bin/((?!sh5util|sview)s\w+)": r"usr/bin/\1",
+}
+
+SMD: Mapping[str, Packed] = {
     "slurm": Packed(
         ("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-client", "libslurm42t64"),
-        {
-            PLUGIN + rf"((?!.*(?:_pbs|{MYSQL})\.so).*\.so)": r"usr/lib64/slurm/\1",
-            r"usr/lib/[^/]+/(libslurm\.so.*)": r"usr/lib64/\1",
-            r"usr/bin/((?!sh5util|sview)s\w+)": r"usr/bin/\1",
-        },
+        {**PROGRAMS, **LIBRARY},
         tags=("Requires: munge",),
         directories=("0755 root /etc/slurm",),
     ),
@@ -145,7 +150,41 @@ SLURM: Mapping[str, Packed] = {
     "slurm-slurmd": _daemon("slurmd", "slurmstepd"),
     "slurm-slurmdbd": _daemon("slurmdbd", files={PLUGIN + rf"(.*{MYSQL}\.so)": r"usr/lib64/slurm/\1"}),
 }
-"""Slurm's packages. Those of further daemons, PAM, Perl and others are left out."""
+"""SchedMD's packages of Slurm. Those of further daemons, PAM, Perl and others are left out, here and below."""
+
+EPEL: Mapping[str, Packed] = {
+    **SMD,
+    "slurm": Packed(
+        ("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-client"),
+        PROGRAMS,
+        {
+            "etc/slurm/slurm.conf": "ClusterName=cluster\nSlurmctldHost=localhost\nNodeName=localhost\n",
+            "etc/slurm/cgroup.conf": "# An example.\n",
+            "etc/logrotate.d/slurm": ROTATION,
+            "usr/lib/tmpfiles.d/slurm.conf": "D /run/slurm 0755 root root -\n",
+        },
+        tags=("Requires: munge", "Requires: slurm-libs = %{version}-%{release}"),
+        directories=("0755 root /etc/slurm", "0755 slurm /var/log/slurm"),
+        account=("slurm", "/var/lib/slurm"),
+    ),
+    "slurm-libs": Packed(("libslurm42t64",), LIBRARY),
+    "slurm-slurmdbd": replace(
+        SMD["slurm-slurmdbd"],
+        texts={**(SMD["slurm-slurmdbd"].texts or {}), "etc/slurm/slurmdbd.conf": "DbdHost=localhost\n"},
+    ),
+}
+"""EPEL's packages of Slurm: the library has one of its own, and examples of settings are where daemons read them."""
+
+OPENHPC: Mapping[str, Packed] = {
+    f"{name}-ohpc": replace(
+        packed,
+        tags=("Requires: munge",) if name == "slurm" else ("Requires: slurm-ohpc = %{version}-%{release}",),
+        account=("slurm", "/etc/slurm") if name == "slurm" else ("", ""),
+        number="202" if name == "slurm" else "",
+    )
+    for name, packed in SMD.items()
+}
+"""OpenHPC's packages of Slurm, which need its own PMIx besides."""
 
 THERE = ("openssh-clients", "sudo", "dbus", "python3")
 
@@ -176,6 +215,13 @@ SYSTEM: Mapping[str, Packed] = {
     "rocky-release": Packed(tags=("Provides: system-release = 9", "Provides: system-release(releasever) = 9")),
 }
 """The packages of the system; those without files stand for what the tree has already."""
+
+SLURMS: Mapping[str, tuple[str, Mapping[str, Packed]]] = {
+    "el-smd": ("slurm", SMD),
+    "el": ("epel", EPEL),
+    "el-openhpc": ("openhpc", OPENHPC),
+}
+"""The repository of each kind of Slurm's packages: its name, and what is in it."""
 
 SPEC = """\
 Name: {name}
@@ -217,7 +263,7 @@ inside apt-get -qq -y --no-install-recommends install rpm dnf createrepo-c gpg g
 mkdir -p "$root/build" "$root/etc/rpm" "$root/etc/pki/rpm-gpg" "$root/etc/yum.repos.d" "$root/etc/sysconfig"
 cp -a "$place/packages" "$root/build/"
 printf '%%_dbpath /var/lib/rpm\n' >"$root/etc/rpm/macros"
-for kind in system slurm; do
+for kind in KINDS; do
     for spec in "$root/build/packages/$kind"/*.spec; do
         inside rpmbuild -bb --quiet --define '_topdir /build/top' --define "_rpmdir PLACE/$kind" \
             --define "trees /build/packages/$kind" --define '__os_install_post %{nil}' --define 'debug_package %{nil}' \
@@ -232,8 +278,8 @@ gpg --armor --export lab >"$root/KEY"
 inside env GNUPGHOME=/build/gnupg sh -c \
     "rpmsign --define '_gpg_name lab' --define '__gpg /usr/bin/gpg' --addsign PLACE/*/*/*.rpm" >/dev/null
 inside env GNUPGHOME=/build/gnupg gpgconf --kill all
-for kind in system slurm; do inside createrepo_c --quiet "PLACE/$kind"; done
-cp "$place"/*.repo "$root/etc/yum.repos.d/"
+for kind in KINDS; do inside createrepo_c --quiet "PLACE/$kind"; done
+cp "$place/lab-system.repo" "$root/etc/yum.repos.d/"
 inside rpm --import "KEY"
 for name in HAS; do inside sh -c "rpm --install --nodeps PLACE/system/*/$name-*"; done
 rm -rf "$root/build" "$root/etc/mysql" "$root/usr/sbin/policy-rc.d" "$root/etc/os-release"
@@ -248,6 +294,7 @@ umount "$root/proc" "$root"
 """.replace("PLACE", PLACE)
     .replace("KEY", KEY)
     .replace("HAS", " ".join((*THERE, "bash", "rocky-release")))
+    .replace("KINDS", " ".join(("system", *(name for name, _ in SLURMS.values()))))
 )
 """Shell script that makes the overlay on Debian's base tree. `$place` has the packages' trees and specs, the files of
 the sources, and os-release. Libraries come from this machine's mirror; then apt and dpkg are taken away."""
@@ -255,12 +302,21 @@ the sources, and os-release. Libraries come from this machine's mirror; then apt
 
 def prepare(debs: Path, place: Path) -> None:
     """Write what `BUILD` needs into a directory; `debs`: Debian's packages. CalledProcessError if one is broken."""
-    for kind, packages in (("system", SYSTEM), ("slurm", SLURM)):
+    for kind, packages in (("system", SYSTEM), *SLURMS.values()):
         folder = place / "packages" / kind
         for name, packed in packages.items():
             _write_package(debs, folder, name, packed)
-        (place / f"lab-{kind}.repo").write_text(REPOSITORY.format(name=kind, place=PLACE, key=KEY))
+    (place / "lab-system.repo").write_text(REPOSITORY.format(name="system", place=PLACE, key=KEY))
     (place / "os-release").write_text(OS_RELEASE)
+
+
+def add_source(kind: str, upper: Path) -> None:
+    """Write, into an overlay on such a tree, the file of the source of a kind of Slurm's packages."""
+    name, _ = SLURMS[kind]
+    texts = {f"etc/yum.repos.d/lab-{name}.repo": REPOSITORY.format(name=name, place=PLACE, key=KEY), MARK: OS_RELEASE}
+    for path, text in texts.items():
+        (upper / path).parent.mkdir(parents=True, exist_ok=True)
+        (upper / path).write_text(text)
 
 
 def _write_package(debs: Path, folder: Path, name: str, packed: Packed) -> None:
@@ -283,11 +339,20 @@ def _write_package(debs: Path, folder: Path, name: str, packed: Packed) -> None:
         version=version,
         release=RELEASE,
         tags="\n".join(packed.tags),
-        account=ACCOUNT.format(name=packed.account[0], home=packed.account[1]) if packed.account[0] else ":",
+        account=_account(packed) if packed.account[0] else ":",
         killer=KILLER,
         files="\n".join(_files(tree, packed)),
     )
     (folder / f"{name}.spec").write_text(spec)
+
+
+def _account(packed: Packed) -> str:
+    """The script that makes a package's user."""
+    (name, home), number = packed.account, packed.number
+    lines = ((GROUP, "gid"), (USER, "uid"))
+    return "".join(
+        line.format(name=name, home=home, numbered=f"--{option} {number}" if number else "") for line, option in lines
+    )
 
 
 def _copy(source: Path, tree: Path, files: Mapping[str, str]) -> None:

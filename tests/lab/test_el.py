@@ -5,25 +5,31 @@ No host of it is a real Enterprise Linux: `slurmfab/lab/el_standin.py` says what
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from lab_cluster import Founded, found
 from lab_user import words_of
 from stock import Stock
+from suites import SHARES
 
 from slurmfab.base.exit_codes import FAILURE, LEFT_OUT, SOMETHING_TO_DO
-from slurmfab.cluster.slurm.platform import EL_SMD
-from slurmfab.lab.el_standin import KEY, KILLER, PLACE
+from slurmfab.cluster.slurm.platform import PLATFORMS, Platform
+from slurmfab.lab.el_standin import KEY, KILLER, PLACE, SLURMS
 from slurmfab.on_hosts.agent.dnf import slurm_repository
 
 pytestmark = pytest.mark.lab
 
+TURN = os.environ["TURN"]
+KINDS = tuple(SLURMS) if TURN == "all" else (tuple(SLURMS)[int(TURN) // SHARES % len(SLURMS)],)
+"""The kinds of packages, or one of them by turns."""
+
 SLURM = """\
 slurm:
-  packages: el-smd
+  packages: {0.word}
   version: "24.11.*"
-  source: {uris: "file:/var/lib/lab-packages/slurm", key: slurm.asc}
+  source: {{uris: "file:{1}/{2}", key: slurm.asc}}
 """
 WANTED = """\
 database: ctl
@@ -34,26 +40,36 @@ NAMES = "rpm --query --all --queryformat '%{NAME}\\n'"
 ON_RECORD = "sacct -X -n -P -a -o User,Account,State | sort -u"
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Platform:
+    return PLATFORMS[request.param]
+
+
 @pytest.fixture(scope="module")
-def founded(stock: Stock) -> Iterator[Founded]:
-    with stock.bare("trixie", nodes=2, slurm_packages="el-smd") as lab:
+def founded(stock: Stock, kind: Platform) -> Iterator[Founded]:
+    with stock.bare("trixie", nodes=2, slurm_packages=kind.word) as lab:
         for host in ("ctl", "n1", "n2"):
             # Slurm's packages are to come from the source that the cluster file names.
-            lab.on(host, "rm /etc/yum.repos.d/lab-slurm.repo")
+            lab.on(host, f"rm {slurm_repository.FOLDER}/lab-{SLURMS[kind.word][0]}.repo")
         (lab.inventory_path.parent / "slurm.asc").write_text(f"{lab.on('ctl', f'cat {KEY}')}\n")
         lines = lab.inventory_path.read_text().splitlines(keepends=True)
         text = "".join(line for line in lines if not line.startswith("slurm:"))
-        yield found(lab, f"{text}{SLURM}{WANTED}")
+        yield found(lab, f"{text}{slurm(kind)}{WANTED}")
 
 
-def test_a_cluster_on_rpms_when_deployed_then_it_has_schedmds_names_and_places_and_a_plan_is_empty(
-    founded: Founded,
+def slurm(kind: Platform) -> str:
+    """The key `slurm` of the cluster file."""
+    return SLURM.format(kind, PLACE, SLURMS[kind.word][0])
+
+
+def test_a_cluster_on_rpms_when_deployed_then_it_has_names_and_places_of_the_kind_and_a_plan_is_empty(
+    founded: Founded, kind: Platform
 ) -> None:
     assert founded.phases >= {"packages", "users"}
     for host, role in (("ctl", "controller"), ("ctl", "database"), ("n1", "compute")):
-        assert {*EL_SMD.packages(role)} <= {*founded.lab.on(host, NAMES).split()}
+        assert {*kind.packages(role)} <= {*founded.lab.on(host, NAMES).split()}
     assert founded.lab.on("ctl", "scontrol show config | grep ^PluginDir").endswith("/usr/lib64/slurm")
-    assert "innodb_lock_wait_timeout" in founded.lab.on("ctl", f"cat {EL_SMD.database_settings}")
+    assert "innodb_lock_wait_timeout" in founded.lab.on("ctl", f"cat {kind.database_settings}")
     done = founded.lab.slurmfab("plan")
     assert done.returncode == 0, words_of(done)
 
@@ -72,24 +88,29 @@ def test_a_job_of_a_user_when_it_has_ended_then_it_is_on_record(founded: Founded
     founded.lab.until("ctl", f"{ON_RECORD} | grep ada", "ada|physics|COMPLETED")
 
 
-def test_a_dnf_that_was_killed_when_deployed_again_then_its_packages_are_whole(founded: Founded) -> None:
-    reinstall = "dnf -q -y --disableexcludes=all reinstall slurm slurm-slurmd"
+def test_a_dnf_that_was_killed_when_deployed_again_then_its_packages_are_whole(
+    founded: Founded, kind: Platform
+) -> None:
+    names = f"{kind.client} {kind.daemon_packages['slurmd']}"
+    reinstall = f"dnf -q -y --disableexcludes=all reinstall {names}"
     assert founded.lab.on("n1", f"touch {KILLER}; {reinstall} >/dev/null 2>&1; echo $?; rm {KILLER}") == "137"
     planned = founded.lab.slurmfab("plan")
     assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
     assert "unfinished" in words_of(planned)
     founded.lab.deploy()
-    assert founded.lab.on("n1", "rpm --verify --nodeps slurm slurm-slurmd; dnf -q check") == ""
+    assert founded.lab.on("n1", f"rpm --verify --nodeps {names}; dnf -q check") == ""
     assert founded.lab.slurmfab("plan").returncode == 0
 
 
-def test_all_packages_when_upgraded_by_hand_then_slurm_is_not_among_them(founded: Founded) -> None:
+def test_all_packages_when_upgraded_by_hand_then_slurm_is_not_among_them(founded: Founded, kind: Platform) -> None:
     held = founded.lab.on("n1", f"grep ^excludepkgs= {slurm_repository.PATH}")
-    assert held == f"excludepkgs={' '.join(EL_SMD.slurm_packages)}"
-    assert founded.lab.on("n1", "dnf -q repoquery slurm --available") == ""
+    assert held == f"excludepkgs={' '.join(kind.slurm_packages)}"
+    assert founded.lab.on("n1", f"dnf -q repoquery {kind.client} --available") == ""
 
 
-def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_the_reason(founded: Founded) -> None:
+def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_the_reason(
+    founded: Founded, kind: Platform
+) -> None:
     lab, text = founded.lab, founded.lab.inventory_path.read_text()
     lab.on("n1", "sed -i.before s/platform:el9/platform:el8/ /usr/lib/os-release")
     try:
@@ -98,7 +119,7 @@ def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_
         lab.on("n1", "mv /usr/lib/os-release.before /usr/lib/os-release")
     assert old.returncode == LEFT_OUT, words_of(old)
     assert "n1: it runs rocky (el8); of Enterprise Linux, slurmfab knows 9 and 10" in words_of(old)
-    lab.inventory_path.write_text(text.replace(SLURM, ""))
+    lab.inventory_path.write_text(text.replace(slurm(kind), ""))
     try:
         other = lab.slurmfab("plan")
     finally:
@@ -106,13 +127,16 @@ def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_
     assert "it runs rocky, and the cluster file is for the distribution's packages" in words_of(other)
 
 
-def test_a_node_when_the_source_is_away_then_that_is_said_and_with_the_source_it_joins(founded: Founded) -> None:
+def test_a_node_when_the_source_is_away_then_that_is_said_and_with_the_source_it_joins(
+    founded: Founded, kind: Platform
+) -> None:
+    place = f"{PLACE}/{SLURMS[kind.word][0]}"
     newcomer = (founded.lab.lab.host("n2").address, "--accept-new-host-keys")
-    founded.lab.on("n2", f"mv {PLACE}/slurm {PLACE}/away")
+    founded.lab.on("n2", f"mv {place} {place}-away")
     refused = founded.lab.slurmfab("add-node", *newcomer)
     assert refused.returncode in (FAILURE, LEFT_OUT), words_of(refused)
     assert f"the package source {slurm_repository.NAME} cannot be reached (Curl error (37): " in words_of(refused)
-    founded.lab.on("n2", f"mv {PLACE}/away {PLACE}/slurm")
+    founded.lab.on("n2", f"mv {place}-away {place}")
     added = founded.lab.slurmfab("add-node", *newcomer)
     assert added.returncode == 0, words_of(added)
     assert founded.lab.on("ctl", "runuser -u slurm -- srun -N2 hostname | sort | xargs") == "n1 n2"

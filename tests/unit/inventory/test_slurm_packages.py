@@ -77,7 +77,7 @@ def test_a_version_is_one_of_slurms_or_of_a_package(version: str) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("{packages: rpm}", "slurm.packages: it must be 'debian', 'smd', 'el-smd' or 'none'"),
+        ("{packages: rpm}", "slurm.packages: it must be 'debian', 'smd', 'el-smd', 'el', 'el-openhpc' or 'none'"),
         ("{version: '26.05'}", 'slurm.version: "26.05" is a release series; write "26.05.*"'),
         ("{version: 26.05}", 'slurm.version: "26.05" is a release series; write "26.05.*"'),
         ("{version: newest}", 'slurm.version: "newest" is not a version'),
@@ -89,7 +89,7 @@ def test_a_version_is_one_of_slurms_or_of_a_package(version: str) -> None:
         ("{packages: smd, version: '26.05.*', source: {suite: sid}}", "no suite of a distribution has SchedMD's"),
         (f"{{packages: el-smd, version: '26.05.*', source: {REPOSITORY}}}", "a repository of dnf has no suites"),
         ("{packages: el-smd, version: '26.05.*', source: {directory: d}}", "slurmfab does not send .rpm files yet"),
-        ("{packages: el-smd, version: '26.05.*', source: {suite: sid}}", "no suite of a distribution has SchedMD's"),
+        ("{packages: el, version: '26.05.*', source: {suite: sid}}", "packages: el: dnf knows no suites"),
         ("{version: '26.05.*', source: {}}", "slurm.source: it needs exactly one of suite"),
         ("{version: '26.05.*', source: {suite: sid, directory: debs}}", "it needs exactly one of suite"),
         ("{version: '26.05.*', source: {suite: 'trixie backports'}}", "is not the name of a suite"),

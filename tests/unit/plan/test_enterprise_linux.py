@@ -75,7 +75,7 @@ def test_packages_that_slurmfab_installed_when_nothing_asks_for_them_then_dnf_re
         (OWN, {"codename": "el8"}, "it runs rocky (el8); of Enterprise Linux, slurmfab knows 9 and 10: the python3 of"),
         (OWN, {"os_id": "centos", "os_like": "rhel fedora", "codename": ""}, "it runs centos (an old release); of"),
         ("", {}, "it runs rocky, and the cluster file is for the distribution's packages. Hosts of one system"),
-        ("", {}, 'slurm: {packages: el-smd, version: "SERIES.*"} in the cluster file'),
+        ("", {}, 'slurm: {packages: el-openhpc, version: "SERIES.*"} in the cluster file'),
         (OWN, {"os_id": "debian", "os_like": "", "codename": "trixie"}, "it runs debian, and the cluster file is for"),
         (OWN, {"os_id": "arch", "os_like": ""}, "it runs arch; slurmfab deploys to Debian, Ubuntu and Enterprise"),
         (OWN, {"enforces_selinux": True}, "SELinux is enforcing there, and slurmfab does not label its files yet"),
