@@ -47,6 +47,8 @@ EXPLAINED: Mapping[str, str] = {
     "on_hosts/agent/kinds.py": "the names of its resources",
     "on_hosts/agent/upgrade/": APT,
     "cluster/inventory/deb_files.py": "packages beside the cluster file are those of dpkg",
+    "cluster/inventory/rpm_files.py": "or of rpm",
+    "cluster/inventory/slurm_package_files.py": "a directory has files of one of both",
     "cluster/inventory/site_packages.py": "packages of the site are named as for apt",
     "cluster/inventory/slurm_packages.py": "the key `slurm`, with its sources for apt",
     "lab/": LAB,

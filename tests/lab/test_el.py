@@ -6,16 +6,18 @@ No host of it is a real Enterprise Linux: `slurmfab/lab/el_standin.py` says what
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from lab_cluster import Founded, found
+from lab_cluster import DeployedLab, Founded, found
 from lab_user import words_of
 from stock import Stock
 from suites import SHARES
 
 from slurmfab.base.exit_codes import FAILURE, LEFT_OUT, SOMETHING_TO_DO
-from slurmfab.cluster.slurm.platform import PLATFORMS, Platform
+from slurmfab.cluster.slurm.platform import EL, EL_OPENHPC, EL_SMD, PLATFORMS, Platform
 from slurmfab.lab.el_standin import KEY, KILLER, PLACE, SLURMS
 from slurmfab.on_hosts.agent.dnf import slurm_repository
 
@@ -25,12 +27,13 @@ TURN = os.environ["TURN"]
 KINDS = tuple(SLURMS) if TURN == "all" else (tuple(SLURMS)[int(TURN) // SHARES % len(SLURMS)],)
 """The kinds of packages, or one of them by turns."""
 
-SLURM = """\
-slurm:
-  packages: {0.word}
-  version: "24.11.*"
-  source: {{uris: "file:{1}/{2}", key: slurm.asc}}
-"""
+SLURM = 'slurm: {{packages: {}, version: "24.11.*"{}}}\n'
+SOURCES = {
+    EL_SMD.name: f', source: {{uris: "file:{PLACE}/{SLURMS[EL_SMD.word][0]}", key: slurm.asc}}',
+    EL.name: "",  # the host's own, as with epel-release
+    EL_OPENHPC.name: ", source: {directory: rpms}",
+}
+"""Where each kind comes from: all ways are tried."""
 WANTED = """\
 database: ctl
 accounts: [{name: physics}]
@@ -48,9 +51,11 @@ def kind(request: pytest.FixtureRequest) -> Platform:
 @pytest.fixture(scope="module")
 def founded(stock: Stock, kind: Platform) -> Iterator[Founded]:
     with stock.bare("trixie", nodes=2, slurm_packages=kind.word) as lab:
-        for host in ("ctl", "n1", "n2"):
+        for host in ("ctl", "n1", "n2") if SOURCES[kind.name] else ():
             # Slurm's packages are to come from the source that the cluster file names.
             lab.on(host, f"rm {slurm_repository.FOLDER}/lab-{SLURMS[kind.word][0]}.repo")
+        if kind == EL_OPENHPC:
+            shutil.copytree(rpms(lab, kind), lab.inventory_path.parent / "rpms")
         (lab.inventory_path.parent / "slurm.asc").write_text(f"{lab.on('ctl', f'cat {KEY}')}\n")
         lines = lab.inventory_path.read_text().splitlines(keepends=True)
         text = "".join(line for line in lines if not line.startswith("slurm:"))
@@ -59,7 +64,13 @@ def founded(stock: Stock, kind: Platform) -> Iterator[Founded]:
 
 def slurm(kind: Platform) -> str:
     """The key `slurm` of the cluster file."""
-    return SLURM.format(kind, PLACE, SLURMS[kind.word][0])
+    return SLURM.format(kind.word, SOURCES[kind.name])
+
+
+def rpms(lab: DeployedLab, kind: Platform) -> Path:
+    """The directory of a kind's RPMs on a host of the lab, by its path here."""
+    (found,) = Path(f"/proc/{lab.lab.host('n1').pid}/root{PLACE}/{SLURMS[kind.word][0]}").glob("[!r]*")
+    return found
 
 
 def test_a_cluster_on_rpms_when_deployed_then_it_has_names_and_places_of_the_kind_and_a_plan_is_empty(
@@ -92,17 +103,22 @@ def test_a_dnf_that_was_killed_when_deployed_again_then_its_packages_are_whole(
     founded: Founded, kind: Platform
 ) -> None:
     names = f"{kind.client} {kind.daemon_packages['slurmd']}"
-    reinstall = f"dnf -q -y --disableexcludes=all reinstall {names}"
+    files = " ".join(f"{PLACE}/{SLURMS[kind.word][0]}/*/{name}-2*.rpm" for name in names.split())
+    reinstall = f"dnf -q -y --disableexcludes=all reinstall {files if kind == EL_OPENHPC else names}"
     assert founded.lab.on("n1", f"touch {KILLER}; {reinstall} >/dev/null 2>&1; echo $?; rm {KILLER}") == "137"
     planned = founded.lab.slurmfab("plan")
     assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
     assert "unfinished" in words_of(planned)
+    checked = founded.lab.slurmfab("check-cluster", "--hosts", "n1")
+    assert f"{kind.client} unfinished" in words_of(checked)
     founded.lab.deploy()
-    assert founded.lab.on("n1", f"rpm --verify --nodeps {names}; dnf -q check") == ""
+    assert founded.lab.on("n1", f"rpm --verify --nodeps {names} | grep /usr/; dnf -q check") == ""
     assert founded.lab.slurmfab("plan").returncode == 0
 
 
 def test_all_packages_when_upgraded_by_hand_then_slurm_is_not_among_them(founded: Founded, kind: Platform) -> None:
+    if kind != EL_SMD:
+        pytest.skip("slurmfab has no source of its own on these hosts")
     held = founded.lab.on("n1", f"grep ^excludepkgs= {slurm_repository.PATH}")
     assert held == f"excludepkgs={' '.join(kind.slurm_packages)}"
     assert founded.lab.on("n1", f"dnf -q repoquery {kind.client} --available") == ""
@@ -130,12 +146,18 @@ def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_
 def test_a_node_when_the_source_is_away_then_that_is_said_and_with_the_source_it_joins(
     founded: Founded, kind: Platform
 ) -> None:
-    place = f"{PLACE}/{SLURMS[kind.word][0]}"
+    place, name = f"{PLACE}/{SLURMS[kind.word][0]}", kind.daemon_packages["slurmd"]
+    beside = founded.lab.inventory_path.parent
     newcomer = (founded.lab.lab.host("n2").address, "--accept-new-host-keys")
+    away = [path.rename(beside / path.name) for path in (beside / "rpms").glob(f"{name}-*")]
     founded.lab.on("n2", f"mv {place} {place}-away")
     refused = founded.lab.slurmfab("add-node", *newcomer)
     assert refused.returncode in (FAILURE, LEFT_OUT), words_of(refused)
-    assert f"the package source {slurm_repository.NAME} cannot be reached (Curl error (37): " in words_of(refused)
+    source = slurm_repository.NAME if kind == EL_SMD else f"lab-{SLURMS[kind.word][0]}"
+    told = f"n2: it lacks {name}, and the directory" if away else f"the package source {source} cannot be reached (Curl"
+    assert told in words_of(refused)
+    for path in away:
+        path.rename(beside / "rpms" / path.name)
     founded.lab.on("n2", f"mv {place}-away {place}")
     added = founded.lab.slurmfab("add-node", *newcomer)
     assert added.returncode == 0, words_of(added)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rpm_packages import Repository, run, write_sources
 
+from slurmfab.cluster.inventory import rpm_files
 from slurmfab.cluster.slurm.platform import EL_SMD
 from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
-from slurmfab.on_hosts.agent.dnf import dnf
+from slurmfab.on_hosts.agent.dnf import dnf, slurm_repository
 from slurmfab.on_hosts.agent.dnf.dnf_packages import DnfPackages
 from slurmfab.on_hosts.agent.dnf.dnf_removals import DnfFormerPackages, DnfRemovedPackages
 from slurmfab.on_hosts.agent.facts import facts
-from slurmfab.on_hosts.agent.packages import added_packages
+from slurmfab.on_hosts.agent.packages import added_packages, bundle_place, bundle_staging
 
 WAITS = 3.0  # seconds for which a lock is held
 NODE = ("munge", "slurm", "slurm-slurmd")
@@ -144,6 +147,37 @@ def test_a_package_that_cannot_be_installed_when_applied_then_the_reason_is_said
     outcome = apply(wanted("munge", name), el)
     assert outcome.status == "failed"
     assert words in outcome.message, outcome.message
+
+
+def test_packages_in_files_when_installed_or_killed_then_no_source_has_to_have_them(
+    el: Context, repository: Repository
+) -> None:
+    apply(wanted("munge"), el)
+    Path(el.path(slurm_repository.PATH)).unlink()
+    known = {one.name: one for one in map(rpm_files.package_in, repository.folder.rglob("*-24.11.5-*.rpm"))}
+    files = tuple((name, known[name].file_name, known[name].digest()) for name in ("slurm", "slurm-slurmd"))
+    digest = bundle_place.digest_of((file, sha256) for _, file, sha256 in files)
+    bundle_staging.begin_files(el, digest, {file: sha256 for _, file, sha256 in files}, (1, 1))
+    for name, file, _ in files:
+        shutil.copy(known[name].path, f"{el.path(bundle_place.place_of(digest))}/{file}")
+    resource = replace(wanted(*NODE), files=files, versions=tuple(f"{name}=24.11.5-1.el9" for name, *_ in files))
+    mark = Path(el.path("/kill-slurm"))
+    mark.touch()
+    assert apply(resource, el).status == "failed"
+    mark.unlink()
+    converged(resource, el)
+    assert installed(el) == {"munge": "0.5.13", "slurm": "24.11.5", "slurm-slurmd": "24.11.5"}
+    assert not Path(el.path(bundle_place.PLACE)).exists()
+
+
+def test_an_example_of_settings_when_its_package_is_installed_then_it_is_no_cluster(el: Context) -> None:
+    example = Path(el.path("/etc/slurm/slurmdbd.conf"))
+    converged(wanted("munge", "slurm-slurmdbd"), el)
+    assert not example.exists()
+    run("dnf", "--installroot", el.root, "--disableexcludes=all", "-y", "-q", "reinstall", "slurm-slurmdbd")
+    example.write_text("DbdHost=db1\n")
+    assert apply(wanted("munge", "slurm-slurmdbd"), el).status == "ok"
+    assert example.exists()
 
 
 def test_packages_of_another_key_when_installed_then_nothing_is(el: Context, repository: Repository) -> None:

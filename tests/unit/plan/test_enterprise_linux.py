@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import made_rpms
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory import rpm_files
 from slurmfab.cluster.slurm.platform import EL_SMD
+from slurmfab.commands.bundle import sending
 from slurmfab.core.plan.phases import former, packages
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import enterprise_linux, hosts
@@ -64,6 +68,30 @@ def test_a_source_when_the_file_names_none_any_more_then_it_goes() -> None:
 
 def test_packages_that_slurmfab_installed_when_nothing_asks_for_them_then_dnf_removes_them() -> None:
     assert former.resources(wanted(added_packages=("site-tool",)), "n1") == (DnfFormerPackages(("site-tool",)),)
+
+
+def in_files(tmp_path: Path, *names: str, **differing: Any) -> PlanInput:
+    """A plan with a directory that has these packages, each of which needs the first one."""
+    files = [made_rpms.saved(tmp_path, name, "24.11.5-1.el9", "x86_64", names[0]) for name in names]
+    known = wanted(OWN.replace("}", ", source: {directory: rpms}}"), **differing)
+    return replace(known, slurm_package_files=tuple(map(rpm_files.package_in, files)))
+
+
+def test_rpms_in_a_directory_when_planned_then_a_host_gets_those_that_it_lacks_and_killed_ones(tmp_path: Path) -> None:
+    names = ("slurm", "slurm-slurmctld", "slurm-slurmd")
+    bare = in_files(tmp_path, *names, packages={})
+    assert [one.name for one in sending.needed_files(bare, "n1")] == ["slurm", "slurm-slurmd"]
+    assert sending.refusals(bare, ("c1", "n1")) == {}
+    assert sending.needed_files(in_files(tmp_path, *names), "n1") == ()
+    killed = in_files(tmp_path, *names, unfinished_packages=("slurm",))
+    assert [one.name for one in sending.needed_files(killed, "n1")] == ["slurm"]
+
+
+def test_rpms_in_a_directory_when_one_is_missing_then_the_host_that_needs_it_is_refused(tmp_path: Path) -> None:
+    bare = in_files(tmp_path, "slurm", "slurm-slurmctld", packages={})
+    (host, why) = sending.refusals(bare, ("c1", "n1")).popitem()
+    assert host == "n1"
+    assert why.startswith("it lacks slurm-slurmd, and the directory of slurm.source has no such package for x86_64")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.slurm_packages import AptRepository, DnfRepository, OtherSuite
 from slurmfab.cluster.slurm.platform import DNF
 from slurmfab.core.plan.phases.capability import owned
@@ -78,16 +78,16 @@ def unwanted_versions(plan_input: PlanInput) -> list[tuple[str, str]]:
     ]
 
 
-def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[DebFile, ...]:
+def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[FiledPackage, ...]:
     """The packages from the directory of the cluster file that a host gets, sorted by name.
 
     These are those of Slurm's that its roles need, and what these need there. A host that has Slurm in another version
     gets none: a deployment changes no version. `names`: the packages that it needs.
     """
-    if not plan_input.slurm_debs or host not in plan_input.facts:
+    if not plan_input.slurm_package_files or host not in plan_input.facts:
         return ()
     there = plan_input.facts[host].architecture
-    files = {one.name: one for one in plan_input.slurm_debs if one.is_for(there)}
+    files = {one.name: one for one in plan_input.slurm_package_files if one.is_for(there)}
     have = installed(plan_input, host)
     if any(name not in files or files[name].version != version for name, version in have.items()):
         return ()
@@ -95,7 +95,7 @@ def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[DebFile
     return tuple(sorted(_with_needed(files, names & own), key=lambda one: one.name))
 
 
-def _with_needed(files: dict[str, DebFile], names: set[str]) -> Iterator[DebFile]:
+def _with_needed(files: dict[str, FiledPackage], names: set[str]) -> Iterator[FiledPackage]:
     """Yield the files of packages, and of those there that they need."""
     waiting, done = sorted(names), set[str]()
     while waiting:
