@@ -43,6 +43,8 @@ class Manager:
     lists: str  # the program that has the list of installed packages
     remove: str  # what removes packages, without their names
     again: str  # what installs the package of a FILE anew
+    unfinished: str  # what is wrong with packages that it has not finished
+    finish: str  # what finishes them
     owner: str  # what tells the package of a file, without its path
     older: str  # what also installs former versions, without packages
     joint: str  # what stands between the name and the version of a package
@@ -181,6 +183,8 @@ APT = Manager(
     lists="dpkg",
     remove="apt-get remove",
     again="apt-get install --reinstall $(dpkg-query --search FILE | cut -d: -f1)",
+    unfinished="no package can be installed or upgraded there",
+    finish="dpkg --configure -a",
     owner="dpkg -S",
     older="apt-get install --allow-downgrades",
     joint="=",
@@ -200,6 +204,8 @@ DNF = Manager(
     lists="rpm",
     remove="dnf remove",
     again="dnf reinstall $(rpm --query --file --queryformat '%{NAME}' FILE)",
+    unfinished="dnf was killed, and their scripts have not run",
+    finish="dnf reinstall of them",
     owner="rpm --query --file",
     older="dnf --disableexcludes=all install",
     joint="-",
@@ -400,8 +406,7 @@ EL = replace(
         "slurm-openlava",
         "slurm-pam_slurm",
         "slurm-perlapi",
-        "slurm-pmi",
-        "slurm-pmi-devel",
+        "slurm-pmi*",
         "slurm-rrdtool",
         "slurm-sackd",
         "slurm-slurmctld",
