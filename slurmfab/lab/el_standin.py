@@ -141,7 +141,7 @@ PROGRAMS = {
 
 SMD: Mapping[str, Packed] = {
     "slurm": Packed(
-        ("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-client", "libslurm42t64"),
+        ("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-client", "libslurm[0-9]*"),
         {**PROGRAMS, **LIBRARY},
         tags=("Requires: munge",),
         directories=("0755 root /etc/slurm",),
@@ -167,7 +167,7 @@ EPEL: Mapping[str, Packed] = {
         directories=("0755 root /etc/slurm", "0755 slurm /var/log/slurm"),
         account=("slurm", "/var/lib/slurm"),
     ),
-    "slurm-libs": Packed(("libslurm42t64",), LIBRARY),
+    "slurm-libs": Packed(("libslurm[0-9]*",), LIBRARY),
     "slurm-slurmdbd": replace(
         SMD["slurm-slurmdbd"],
         texts={**(SMD["slurm-slurmdbd"].texts or {}), "etc/slurm/slurmdbd.conf": "DbdHost=localhost\n"},
@@ -240,20 +240,50 @@ cp -a %{{trees}}/{name}/. %{{buildroot}}/
 {account}
 %post -p <lua>
 if posix.access("{killer}") then posix.kill(posix.getprocessid("pid"), 9) end
+%preun
+{stop}
+%postun
+{restart}
 %files
 {files}
 """
 
+STOP = "[ $1 -gt 0 ] || systemctl --no-reload disable --now {unit} || :"
+RESTART = "[ $1 -lt 1 ] || systemctl try-restart {unit} || :"
+"""What the macros of systemd make for a unit: removed packages stop it, and replaced ones restart it."""
+
+MAKE = r"""
+inside() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@" </dev/null; }
+pack() {  # packs what the specs of a kind say, into a directory
+    for spec in "$root/build/packages/$1"/*.spec; do
+        inside rpmbuild -bb --quiet --define '_topdir /build/top' --define "_rpmdir $2" \
+            --define "trees /build/packages/$1" --define '__os_install_post %{nil}' --define 'debug_package %{nil}' \
+            --define '_build_id_links none' --define '_binary_payload w1.zstdio' \
+            "/build/packages/$1/${spec##*/}" >/dev/null
+    done
+}
+gpg() { inside env GNUPGHOME=/build/gnupg gpg --batch --quiet "$@"; }
+sign() {  # signs packages with a new key, whose public half goes into a file
+    mkdir -m 700 "$root/build/gnupg"
+    gpg --passphrase '' --quick-gen-key lab rsa2048 sign never
+    gpg --armor --export lab >"$root$1"
+    inside env GNUPGHOME=/build/gnupg sh -c \
+        "rpmsign --define '_gpg_name lab' --define '__gpg /usr/bin/gpg' --addsign $2" >/dev/null
+    inside env GNUPGHOME=/build/gnupg gpgconf --kill all
+}
+"""
+"""Functions of shell scripts that make and sign packages in a tree, `$root`."""
+
 BUILD = (
     r"""
 set -e
+FUNCTIONS
 tree=$1 place=$2 root=$2/root
 mount -t overlay overlay -o "lowerdir=$tree,upperdir=$place/upper,workdir=$place/work" "$root"
 mount -t proc proc "$root/proc"
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
-inside() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@" </dev/null; }
 inside apt-get -qq update
 needed=$(inside apt-get --simulate --no-install-recommends install slurmctld slurmd slurmdbd slurm-client munge \
     slurm-wlm-mysql-plugin mariadb-server |
@@ -263,21 +293,8 @@ inside apt-get -qq -y --no-install-recommends install rpm dnf createrepo-c gpg g
 mkdir -p "$root/build" "$root/etc/rpm" "$root/etc/pki/rpm-gpg" "$root/etc/yum.repos.d" "$root/etc/sysconfig"
 cp -a "$place/packages" "$root/build/"
 printf '%%_dbpath /var/lib/rpm\n' >"$root/etc/rpm/macros"
-for kind in KINDS; do
-    for spec in "$root/build/packages/$kind"/*.spec; do
-        inside rpmbuild -bb --quiet --define '_topdir /build/top' --define "_rpmdir PLACE/$kind" \
-            --define "trees /build/packages/$kind" --define '__os_install_post %{nil}' --define 'debug_package %{nil}' \
-            --define '_build_id_links none' --define '_binary_payload w1.zstdio' \
-            "/build/packages/$kind/${spec##*/}" >/dev/null
-    done
-done
-gpg() { inside env GNUPGHOME=/build/gnupg gpg --batch --quiet "$@"; }
-mkdir -m 700 "$root/build/gnupg"
-gpg --passphrase '' --quick-gen-key lab rsa2048 sign never
-gpg --armor --export lab >"$root/KEY"
-inside env GNUPGHOME=/build/gnupg sh -c \
-    "rpmsign --define '_gpg_name lab' --define '__gpg /usr/bin/gpg' --addsign PLACE/*/*/*.rpm" >/dev/null
-inside env GNUPGHOME=/build/gnupg gpgconf --kill all
+for kind in KINDS; do pack "$kind" "PLACE/$kind"; done
+sign KEY 'PLACE/*/*/*.rpm'
 for kind in KINDS; do inside createrepo_c --quiet "PLACE/$kind"; done
 cp "$place/lab-system.repo" "$root/etc/yum.repos.d/"
 inside rpm --import "KEY"
@@ -291,7 +308,8 @@ rm -rf var/lib/dpkg var/lib/apt var/cache/apt etc/apt usr/bin/apt usr/bin/apt-* 
     usr/bin/dpkg-query usr/bin/dpkg-split usr/lib/apt
 cd /
 umount "$root/proc" "$root"
-""".replace("PLACE", PLACE)
+""".replace("FUNCTIONS", MAKE)
+    .replace("PLACE", PLACE)
     .replace("KEY", KEY)
     .replace("HAS", " ".join((*THERE, "bash", "rocky-release")))
     .replace("KINDS", " ".join(("system", *(name for name, _ in SLURMS.values()))))
@@ -303,11 +321,15 @@ the sources, and os-release. Libraries come from this machine's mirror; then apt
 def prepare(debs: Path, place: Path) -> None:
     """Write what `BUILD` needs into a directory; `debs`: Debian's packages. CalledProcessError if one is broken."""
     for kind, packages in (("system", SYSTEM), *SLURMS.values()):
-        folder = place / "packages" / kind
-        for name, packed in packages.items():
-            _write_package(debs, folder, name, packed)
+        write_packages(debs, place / "packages" / kind, packages)
     (place / "lab-system.repo").write_text(REPOSITORY.format(name="system", place=PLACE, key=KEY))
     (place / "os-release").write_text(OS_RELEASE)
+
+
+def write_packages(debs: Path, folder: Path, packages: Mapping[str, Packed]) -> None:
+    """Write the trees and specs of packages into a directory; `debs`: Debian's. CalledProcessError if one is broken."""
+    for name, packed in packages.items():
+        _write_package(debs, folder, name, packed)
 
 
 def add_source(kind: str, upper: Path) -> None:
@@ -341,9 +363,16 @@ def _write_package(debs: Path, folder: Path, name: str, packed: Packed) -> None:
         tags="\n".join(packed.tags),
         account=_account(packed) if packed.account[0] else ":",
         killer=KILLER,
+        **_scripts(packed),
         files="\n".join(_files(tree, packed)),
     )
     (folder / f"{name}.spec").write_text(spec)
+
+
+def _scripts(packed: Packed) -> dict[str, str]:
+    """The scripts about a package's unit."""
+    unit = next((Path(path).stem for path in packed.texts or () if path.endswith(".service")), "")
+    return {name: text.format(unit=unit) if unit else ":" for name, text in (("stop", STOP), ("restart", RESTART))}
 
 
 def _account(packed: Packed) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -104,14 +104,7 @@ class LabSpec:
             complaints.append(f'lab name "{self.name}": use one to eight of a-z and 0-9, a letter first.')
         if self.suite not in SUITES:
             complaints.append(f'suite "{self.suite}": the lab knows {", ".join(SUITES)}.')
-        if self.slurm_packages not in SLURM_PACKAGES:
-            complaints.append(f'packages "{self.slurm_packages}": the lab knows {", ".join(SLURM_PACKAGES)}.')
-        elif self.slurm_packages == "smd" and self.suite == "bookworm":
-            complaints.append("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
-        elif self.slurm_packages in ENTERPRISE_LINUX and self.suite != "trixie":
-            complaints.append(f"The stand-in for Enterprise Linux is made of trixie, not of {self.suite}.")
-        if self.slurm_packages in ENTERPRISE_LINUX and (self.no_python or self.newer_slurm):
-            complaints.append("The stand-in for Enterprise Linux has python3, and no newer Slurm.")
+        complaints += self._kind_complaints()
         if not 1 <= self.nodes <= MOST_NODES:
             complaints.append(f"{self.nodes} nodes: the lab takes 1 to {MOST_NODES}.")
         if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,30}", self.ssh_user):
@@ -135,6 +128,19 @@ class LabSpec:
             if not re.fullmatch(r"[^:]+:[a-z0-9][a-z0-9+.-]*(,[a-z0-9][a-z0-9+.-]*)*", entry)
         ]
         return tuple(complaints)
+
+    def _kind_complaints(self) -> Iterator[str]:
+        """Yield complaints about the kind of Slurm packages."""
+        if self.slurm_packages not in SLURM_PACKAGES:
+            yield (f'packages "{self.slurm_packages}": the lab knows {", ".join(SLURM_PACKAGES)}.')
+        elif self.slurm_packages == "smd" and self.suite == "bookworm":
+            yield ("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
+        elif self.slurm_packages in ENTERPRISE_LINUX and self.suite != "trixie":
+            yield (f"The stand-in for Enterprise Linux is made of trixie, not of {self.suite}.")
+        if self.slurm_packages in ENTERPRISE_LINUX and self.no_python:
+            yield ("The stand-in for Enterprise Linux has python3.")
+        if self.slurm_packages in ENTERPRISE_LINUX[1:] and self.newer_slurm:
+            yield ("A newer Slurm for Enterprise Linux is there as SchedMD's packages alone: el-smd.")
 
     def _host_complaints(self) -> tuple[str, ...]:
         """Complaints about hosts that the lab does not have, and about hosts that are both down and hanging."""

@@ -65,7 +65,7 @@ PACKAGES: Mapping[str, tuple[Spec, ...]] = {
     "same-file": (Spec(program="munge"),),
     "needs-more": (Spec(tags="Requires: what-nobody-has"),),
     "slurm-slurmdbd": (Spec(example="%config(noreplace) /etc/slurm/slurmdbd.conf"),),
-    "site-tool": (Spec(),),
+    "site-tool": (Spec("1.0"), Spec()),
     "unsigned": (Spec(),),
 }
 

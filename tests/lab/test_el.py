@@ -43,6 +43,20 @@ NAMES = "rpm --query --all --queryformat '%{NAME}\\n'"
 ON_RECORD = "sacct -X -n -P -a -o User,Account,State | sort -u"
 
 
+SITES_OWN = """\
+set -e
+for version in 1 2; do
+    printf '%s\\n' 'Name: site-tool' "Version: $version" 'Release: 1' 'Summary: a tool' 'License: none' \\
+        'BuildArch: noarch' '%description' 'a tool' '%files' >/tmp/site-tool.spec
+    rpmbuild -bb --quiet --define '_rpmdir /srv/site' /tmp/site-tool.spec
+done
+createrepo_c --quiet /srv/site
+printf '%s\\n' '[site]' 'name=site' 'baseurl=file:///srv/site' 'gpgcheck=0' >/etc/yum.repos.d/site.repo
+dnf -q -y install site-tool-1
+"""
+"""Makes a source of the site's own with a tool in two versions, and installs the first."""
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Platform:
     return PLATFORMS[request.param]
@@ -141,6 +155,21 @@ def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_
     finally:
         lab.inventory_path.write_text(text)
     assert "it runs rocky, and the cluster file is for the distribution's packages" in words_of(other)
+
+
+def test_packages_when_updated_then_newer_ones_are_there_and_slurm_stays(founded: Founded, kind: Platform) -> None:
+    if kind != EL_SMD:
+        pytest.skip("the same with every kind")
+    founded.lab.on("n1", SITES_OWN)
+    before = founded.lab.on("n1", "rpm --query slurm-slurmd; systemctl show --value -p MainPID slurmd")
+    planned = founded.lab.slurmfab("update", "--hosts", "n1", "--plan")
+    assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
+    assert "site-tool" in words_of(planned)
+    updated = founded.lab.slurmfab("update", "--hosts", "n1", "--yes")
+    assert updated.returncode == 0, words_of(updated)
+    assert founded.lab.on("n1", "rpm --query site-tool") == "site-tool-2-1.noarch"
+    assert founded.lab.on("n1", "rpm --query slurm-slurmd; systemctl show --value -p MainPID slurmd") == before
+    founded.lab.until("ctl", "sinfo -h -n n1 -o %t", "idle")
 
 
 def test_a_node_when_the_source_is_away_then_that_is_said_and_with_the_source_it_joins(

@@ -46,6 +46,7 @@ class Manager:
     unfinished: str  # what is wrong with packages that it has not finished
     finish: str  # what finishes them
     owner: str  # what tells the package of a file, without its path
+    archives: str  # the directory of downloaded packages
     older: str  # what also installs former versions, without packages
     joint: str  # what stands between the name and the version of a package
     versions: str  # shell text that prints name, version and `installed` of those of some packages (%s) that are
@@ -186,6 +187,7 @@ APT = Manager(
     unfinished="no package can be installed or upgraded there",
     finish="dpkg --configure -a",
     owner="dpkg -S",
+    archives="/var/cache/apt/archives",
     older="apt-get install --allow-downgrades",
     joint="=",
     versions="dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n' %s 2>/dev/null || :",
@@ -207,6 +209,7 @@ DNF = Manager(
     unfinished="dnf was killed, and their scripts have not run",
     finish="dnf reinstall of them",
     owner="rpm --query --file",
+    archives="/var/cache/dnf",
     older="dnf --disableexcludes=all install",
     joint="-",
     versions="rpm --query --queryformat '%{NAME} %{VERSION}-%{RELEASE} installed\\n' %s || :",

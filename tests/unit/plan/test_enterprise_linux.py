@@ -133,6 +133,6 @@ def test_a_key_that_is_not_there_yet_when_planned_then_it_is_refused(more: str, 
 
 
 def test_a_command_that_is_not_there_yet_when_called_then_it_is_refused() -> None:
-    with pytest.raises(InputError, match="fab update is not there for Enterprise Linux yet"):
-        enterprise_linux.refuse_command(cluster(THREE_HOSTS + OWN), "fab update")
-    enterprise_linux.refuse_command(cluster(THREE_HOSTS), "fab update")
+    with pytest.raises(InputError, match="fab bundle is not there for Enterprise Linux yet"):
+        enterprise_linux.refuse_command(cluster(THREE_HOSTS + OWN), "fab bundle")
+    enterprise_linux.refuse_command(cluster(THREE_HOSTS), "fab bundle")

@@ -9,11 +9,12 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.slurm_packages import AptRepository, DnfRepository, OtherSuite
 from slurmfab.cluster.slurm.platform import DNF
+from slurmfab.cluster.slurm.platform import wanted as platform_of
 from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.dnf import slurm_repository
-from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.slurm.package_source import OF, SlurmSource
 
 OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
@@ -23,18 +24,24 @@ OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The source on a host; hosts that get packages from a bundle or from files need none."""
     if plan_input.platform.manager == DNF:
-        return owned(plan_input, host, OF, of_dnf(plan_input))
+        return owned(plan_input, host, OF, of_dnf(plan_input.cluster, plan_input.slurm_key))
     source = None if plan_input.cluster.bundle else of_cluster(plan_input.cluster, plan_input.slurm_key)
     return (source,) if source else ()
 
 
-def of_dnf(plan_input: PlanInput) -> tuple[OwnedFile, ...]:
+def of_dnf(cluster: Cluster, key: str) -> tuple[OwnedFile, ...]:
     """The files of the repository that the cluster file names, if any: the source, and the key of its packages."""
-    source = plan_input.cluster.slurm.source
+    source = cluster.slurm.source
     if not isinstance(source, DnfRepository):
         return ()
-    text = slurm_repository.text(source.uris, plan_input.platform.slurm_packages)
-    return OwnedFile(slurm_repository.KEY, plan_input.slurm_key), OwnedFile(slurm_repository.PATH, text)
+    text = slurm_repository.text(source.uris, platform_of(cluster).slurm_packages)
+    return OwnedFile(slurm_repository.KEY, key), OwnedFile(slurm_repository.PATH, text)
+
+
+def of_upgrade(cluster: Cluster, key: str) -> Resource | None:
+    """The source that hosts get before an upgrade installs from it; `None` for their own sources."""
+    files = of_dnf(cluster, key)
+    return OwnedFiles(OF, files) if files else of_cluster(cluster, key)
 
 
 def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
