@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         "dual": "hosts with an IPv4 and an IPv6 address",
         "packages": "Slurm's packages: debian, or stand-ins: smd; el-smd, el, el-openhpc on one for Enterprise Linux",
         "shared": "directories that all hosts share, as a file server would give them: /home,/data",
-        "newer_slurm": "hosts see an apt repository with a newer Slurm as /srv/newer-slurm",
+        "newer_slurm": "hosts see a repository with a newer Slurm as /srv/newer-slurm",
         "output": "cluster file to write (default: configs/lab-NAME.yaml)",
     },
 )

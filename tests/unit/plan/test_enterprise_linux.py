@@ -15,13 +15,16 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import rpm_files
 from slurmfab.cluster.slurm.platform import EL_SMD
 from slurmfab.commands.bundle import sending
-from slurmfab.core.plan.phases import former, packages
+from slurmfab.commands.upgrade import target
+from slurmfab.core.plan import package_managers
+from slurmfab.core.plan.phases import former, packages, slurm_source
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import enterprise_linux, hosts
 from slurmfab.on_hosts.agent.dnf import slurm_repository
 from slurmfab.on_hosts.agent.dnf.dnf_packages import DnfPackages
 from slurmfab.on_hosts.agent.dnf.dnf_removals import DnfFormerPackages
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.upgrade.exchanged_rpms import DnfExchangedPackages
 
 OWN = 'slurm: {packages: el-smd, version: "24.11.*"}\n'
 REPOSITORY = OWN.replace("}", ", source: {uris: 'https://a.example/el9', key: slurm.asc}}")
@@ -130,6 +133,20 @@ def test_a_key_that_is_not_there_yet_when_planned_then_it_is_refused(more: str, 
     with pytest.raises(InputError, match=words):
         enterprise_linux.refuse_unfit(wanted(OWN + more))
     enterprise_linux.refuse_unfit(wanted(OWN + "packages: {all: [site-tool]}\n"))
+
+
+def test_an_upgrade_when_planned_then_it_is_from_a_repository_alone_and_by_dnf() -> None:
+    known = cluster(THREE_HOSTS + REPOSITORY)
+    wanted_slurm = target.target_of(known, "26.05", "")
+    assert (wanted_slurm.version, wanted_slurm.source) == ("26.05.*", known.slurm.source)
+    source = slurm_source.of_upgrade(known, "KEY\n")
+    assert isinstance(source, OwnedFiles)
+    assert [path for path, *_ in source.files] == [slurm_repository.KEY, slurm_repository.PATH]
+    assert package_managers.kinds(EL_SMD).exchanged is DnfExchangedPackages
+    with pytest.raises(InputError, match="dnf knows no suites"):
+        target.target_of(known, "", "sid")
+    with pytest.raises(InputError, match="sends none from a directory"):
+        target.target_of(cluster(THREE_HOSTS + OWN.replace("}", ", source: {directory: rpms}}")), "26.05", "")
 
 
 def test_a_command_that_is_not_there_yet_when_called_then_it_is_refused() -> None:

@@ -158,8 +158,10 @@ class Sources:
 
 def unpack(context: Context, packages: Sequence[str], source: Mapping[str, Any], place: str, root: str) -> None:
     """Download packages (`NAME=VERSION`) and unpack them below a root, without their scripts; ResourceFailed of dnf."""
+    archives = place + "/archives"
+    for folder in (archives, root):
+        os.makedirs(folder, exist_ok=True)
     with Sources(context, source) as sources:
-        files = sources.fetch([one.replace("=", "-", 1) for one in packages], place + "/archives")
-    os.makedirs(root)
+        files = sources.fetch([one.replace("=", "-", 1) for one in packages], archives)
     alone = ("--install", "--nodeps", "--noscripts", "--notriggers", "--nosignature")  # dnf has checked signatures
     context.must(["rpm", "--root", root, *alone, *files], seconds=SECONDS)

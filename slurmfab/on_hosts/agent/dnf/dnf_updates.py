@@ -16,6 +16,7 @@ from slurmfab.on_hosts.agent.core.reading import names as names_in
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
 from slurmfab.on_hosts.agent.dnf import dnf, dnf_errors, rpm_database
 from slurmfab.on_hosts.agent.dnf.dnf_offer import ask
+from slurmfab.on_hosts.agent.dnf.slurm_repository import NAME
 from slurmfab.on_hosts.agent.packages.updates import CONTAINER, IMAGE, SLURM, Updates
 from slurmfab.on_hosts.agent.services import replaced_files
 
@@ -25,6 +26,7 @@ VERCMP = "%%{lua: print(rpm.vercmp('%s', '%s'))}"
 _VERSION = re.compile(r"[A-Za-z0-9._+~^-]{1,200}")
 
 PROGRAM = r"""
+base.conf.disable_excludes = [asked["own"]]
 try:
     base.read_all_repos()
     base.fill_sack()
@@ -55,7 +57,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     if request.get("fetch"):
         code, output = dnf.dnf(context, [*dnf.FRESH, "makecache"])
         trouble = dnf_errors.explain(output) if code != 0 else ""
-    told = ask(context, PROGRAM, {"slurm": list(request["slurm"]), "security": bool(request.get("security"))})
+    asked = {"own": NAME, "slurm": list(request["slurm"]), "security": bool(request.get("security"))}
+    told = ask(context, PROGRAM, asked)
     return {
         "packages": sorted(told["due"]),
         "kept": [[*one, SLURM] for one in sorted(told["kept"])],
