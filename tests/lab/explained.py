@@ -51,7 +51,10 @@ def counted() -> dict[str, dict[str, float]]:
 
 def lines() -> Iterator[str]:
     """The record as a table in Markdown."""
-    suites = json.loads(RECORD.read_text())
+    suites = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    if not suites:
+        yield "No run has been counted yet."
+        return
     yield f"| | {' | '.join(suites)} |"
     yield f"|---{'|--:' * len(suites)}|"
     for name, words in COUNTED.items():
@@ -86,7 +89,8 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    RECORD.write_text(json.dumps(counted(), indent=1) + "\n")
+    if found := counted():
+        RECORD.write_text(json.dumps(found, indent=1) + "\n")
     if (NOTED / EXAMPLE.name).exists():
         EXAMPLE.write_text((NOTED / EXAMPLE.name).read_text())
     PAGE.write_text(page())
