@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TextIO
 
@@ -30,6 +30,7 @@ from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.on_hosts.agent.client.commands import is_job_id, job_ids
 
 DAY = 86400.0
+MOST_HOMES = 64  # the most hosts on which a user's home directory is looked at
 LEADS = {
     ("job", "started"): "started ", ("job", "ended"): "ended ", ("node", "lines"): "logs ",
     ("node", "repair"): "to bring it back: ",
@@ -164,16 +165,27 @@ def of_user(run: Run, target: str) -> Explanation:
     asked = gathering.ask_controllers(known, transport, {"user": target, "since": since})
     e = asked.evidence
     asked = gathering.with_logs(known, transport, asked, Period(e.now - 3600, e.now), [])
-    accounts, lost = gathering.ask_hosts(transport, known.cluster.hosts, {"op": "evidence", "home": target}, "evidence")
-    found = {host: value.get("account", {}) for host, value in accounts.items()}
     own = [one for one in (*e.jobs, *e.others) if one.user == target]
+    hosts, notes = hosts_of_user(run, own, e.controller)
+    accounts, lost = gathering.ask_hosts(transport, hosts, {"op": "evidence", "home": target}, "evidence")
+    found = {host: value.get("account", {}) for host, value in accounts.items()}
     if not own and not e.associations and found and not any(one.get("home") for one in found.values()):
         raise SlurmfabError(
             f"{target} is not known: no host has such a user, and Slurm has no account and no job of that name."
         )
-    asked = Asked(asked.evidence, asked.hosts, {**asked.lost, **lost}, asked.notes)
+    asked = Asked(asked.evidence, asked.hosts, {**asked.lost, **lost}, (*asked.notes, *notes))
     links = user_chain.links(asked.evidence, target, found, has_database=bool(known.cluster.database_hosts))
     return explanation(run, target, f"user {target}", links, asked)
+
+
+def hosts_of_user(run: Run, jobs: Iterable[Attempt], controller: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """The hosts where a user's home directory is looked at, those where jobs ran before others; a note if many."""
+    cluster = run.inventory.cluster
+    ran = (node for job in jobs for node in job.nodes if node in cluster.hosts)
+    hosts = list(dict.fromkeys((*cluster.controllers, *cluster.login, *ran, *cluster.hosts)))
+    left = len(hosts) - MOST_HOMES
+    text = f"the home directory was looked at on {MOST_HOMES} hosts, and not on {left} more."
+    return hosts[:MOST_HOMES], [(controller, text)] if left > 0 else []
 
 
 def explanation(run: Run, target: str, title: str, links: tuple[Link, ...], asked: Asked) -> Explanation:
