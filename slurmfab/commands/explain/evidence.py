@@ -311,6 +311,8 @@ def merged(record: Attempt, present: Attempt | None) -> Attempt:
         partition=record.partition or present.partition,
         memory=record.memory if mebibytes_of(record.memory.rstrip("nc")) else present.memory,
         cpus=record.cpus or present.cpus,
+        reason=record.reason or ("" if record.started else present.reason),
+        eligible=record.eligible or present.eligible,
         dependency=present.dependency,
         reservation=present.reservation,
         wanted_nodes=present.wanted_nodes,

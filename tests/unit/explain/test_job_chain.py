@@ -270,6 +270,17 @@ CASES = {
             "the node was not at fault",
         ],
     ),
+    "22.05: cancelled while it waited, by an incomplete record": (
+        told(
+            records=[record(State="CANCELLED by 0", Start="None", End="14:10:00", NodeList="None assigned",
+                            Eligible="Unknown", SubmitLine="", AllocTRES="")],
+            memory=[remembered(State="CANCELLED", Reason="BeginTime", EligibleTime="15:00:00", EndTime="14:10:00")],
+        ),
+        [
+            "waited 10 min: it was submitted to begin at 15:00:00 (--begin)",
+            "14:10:00: cancelled before it had started by root",
+        ],
+    ),
     "24.11: nodes without room, where sacct counts no CPUs of a job that waits": (
         told(
             records=[record(**{**NO_END, "NCPUS": "0"})],
