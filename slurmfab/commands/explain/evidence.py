@@ -293,9 +293,15 @@ def with_steps(told: Iterable[Sequence[str]]) -> list[Attempt]:
 
 
 def newest_merged(own: Sequence[Attempt], present: Mapping[str, Attempt]) -> list[Attempt]:
-    """Attempts, of each job the last one with what slurmctld knows of it now."""
+    """Attempts, of each job the last with what slurmctld knows of it now, and a new one that is not on record yet."""
     last = {one.number: place for place, one in enumerate(own)}
-    return [merged(one, present.get(one.number)) if last[one.number] == at else one for at, one in enumerate(own)]
+    goes_on = [(own[place], present[number]) for number, place in last.items() if number in present]
+    new = [
+        replace(now, submit_line=old.submit_line, memory=old.memory)
+        for old, now in goes_on
+        if old.ended and old.state not in (*WAITING, *AT_WORK) and (now.is_waiting or now.state == "RUNNING")
+    ]
+    return [merged(one, present.get(one.number)) if last[one.number] == at else one for at, one in enumerate(own)] + new
 
 
 def merged(record: Attempt, present: Attempt | None) -> Attempt:

@@ -281,6 +281,19 @@ CASES = {
             "14:10:00: cancelled before it had started by root",
         ],
     ),
+    "22.05: put back a moment ago, before slurmdbd has heard of the new attempt": (
+        told(
+            records=[record(State="REQUEUED", End="14:59:00")],
+            memory=[remembered(Reason="BeginTime", SubmitTime="14:59:00", EligibleTime="15:02:01", restartcnt="1")],
+            lines=[line("14:59:00", "ctl", "slurmctld", "Requeuing JobId=3")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:59:00 after 58 min 59 s: put back into the queue; by whom is not on record",
+            "nothing in the logs of n1 speaks of a fault of the node",
+            "has waited 1 min: Slurm puts off a job that was put back, to 15:02:01",
+        ],
+    ),
     "24.11: nodes without room, where sacct counts no CPUs of a job that waits": (
         told(
             records=[record(**{**NO_END, "NCPUS": "0"})],
