@@ -61,8 +61,8 @@ def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLa
 
 
 def filled(text: str, gaps: Mapping[str, str]) -> str:
-    """A text with what its gaps stand for; other braces stay."""
-    return re.sub(r"\{(job|first)\}", lambda found: gaps[found[1]], text)
+    """A text with what its gaps stand for; other braces, and variables of the shell, stay."""
+    return re.sub(r"(?<!\$)\{(job|first)\}", lambda found: gaps[found[1]], text)
 
 
 def played(lab: DeployedLab, steps: tuple[Step, ...], gaps: Mapping[str, str]) -> dict[str, str]:
