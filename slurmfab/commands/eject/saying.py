@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slurmfab.on_hosts.agent.accounting.reading import ActualTree
 from slurmfab.on_hosts.agent.accounting.tree import Commands, WantedTree, difference
 from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.in_effect import reader
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.mounts.exports import EXPORTS, SETTINGS
 
@@ -22,16 +23,23 @@ if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.files.directory import Directory
     from slurmfab.on_hosts.agent.files.file import File
     from slurmfab.on_hosts.agent.files.host_names import HostNames
+    from slurmfab.on_hosts.agent.files.in_effect import InEffect
     from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
     from slurmfab.on_hosts.agent.files.program import Program
     from slurmfab.on_hosts.agent.files.scripts import Scripts
+    from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
     from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
     from slurmfab.on_hosts.agent.identities.user import Group, HostUser
     from slurmfab.on_hosts.agent.mounts.exports import ExportFiles
     from slurmfab.on_hosts.agent.mounts.mount_point import MountPoint
     from slurmfab.on_hosts.agent.munge.key import MungeKey
     from slurmfab.on_hosts.agent.packages.packages import InstalledPackages
+    from slurmfab.on_hosts.agent.people.group_members import GroupMembers
     from slurmfab.on_hosts.agent.people.person import AuthorizedKeys, Person, PersonHome
+    from slurmfab.on_hosts.agent.people.subordinate_ids import SubordinateIds
+    from slurmfab.on_hosts.agent.people.user_directories import UserDirectories
+    from slurmfab.on_hosts.agent.scratch.scratch_directory import ScratchDirectory
+    from slurmfab.on_hosts.agent.services.listening import Listening
     from slurmfab.on_hosts.agent.services.service import Service
     from slurmfab.on_hosts.agent.services.units import Timer, UnitsLoaded
     from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
@@ -40,10 +48,20 @@ if TYPE_CHECKING:
 END = "END_OF_FILE"
 WITHOUT_COMMANDS = frozenset(
     {
-        *("connections", "free-space", "in-effect", "listening", "lock-copy", "login-guard", "null-device"),
+        *("connections", "free-space", "lock-copy", "login-guard", "null-device"),
         *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "packaged-rotation", "nodes-awake"),
         *("earlier-files", "earlier-logins", "earlier-mounts", "exports-loaded", "released-mounts", "revived-unit"),
-        *("absent", "left-file", "packages-former", "packages-gone", "munge-directories", "node-gate"),
+        *(
+            "absent",
+            "carried-files",
+            "fetched-files",
+            "left-file",
+            "spank-plugin",
+            "packages-former",
+            "packages-gone",
+            "munge-directories",
+            "node-gate",
+        ),
         *("dnf-packages-former", "dnf-packages-gone", "partition-drain", "node-trial", "node-drain", "node-resume"),
     }
 )
@@ -133,7 +151,7 @@ def _authorized_keys(script: Script, wanted: AuthorizedKeys) -> list[str]:
     return (
         [
             f"install -d -m 0700 -o {wanted.uid} -g {wanted.gid} {folder}",
-            *here(f"block {path} 'user keys' {access}", script.marked(text)),
+            *here(f"block {path} keys {access}", script.marked(text)),
         ]
         if text
         else []
@@ -151,7 +169,9 @@ def _ssh_key(_: Script, wanted: SshKey) -> list[str]:
 def _munge_key(_: Script, wanted: MungeKey) -> list[str]:
     path = shlex.quote(wanted.path)
     access = f"{wanted.owner}:{wanted.owner} 0400"
-    return [f"[ -s {path} ] || head -c 1024 /dev/urandom | put {path} {access}"]
+    make = f"[ -s {path} ] || head -c 1024 /dev/urandom | put {path} {access}"
+    # The package may have made one, with other modes.
+    return [make, words("chown", f"{wanted.owner}:{wanted.owner}", wanted.path), words("chmod", "0400", wanted.path)]
 
 
 def _file(script: Script, wanted: File) -> list[str]:
@@ -232,12 +252,43 @@ def _service(_: Script, wanted: Service) -> list[str]:
     return [*enable, f"systemctl restart {wanted.unit}", *waits]
 
 
+def _listening(_: Script, wanted: Listening) -> list[str]:
+    return [words("until_done", "bash", "-c", f"</dev/tcp/localhost/{wanted.port}")]
+
+
+def _sshd_files(script: Script, wanted: SshdFiles) -> list[str]:
+    lines = _owned_files(script, wanted)
+    return [*lines, "systemctl reload ssh sshd 2>/dev/null || :"] if lines else []
+
+
+def _scratch_directory(_: Script, wanted: ScratchDirectory) -> list[str]:
+    return [words("install", "-d", "-m", "0755", wanted.path)] if wanted.path else []
+
+
+def _user_directories(_: Script, wanted: UserDirectories) -> list[str]:
+    place = shlex.quote(wanted.path)
+    own = [f'install -d -m 0700 -o {one} -g "$(id -g {one})" {place}/"$(id -u {one})"' for one in wanted.users]
+    return [f"install -d -m 0755 {place}", *own]
+
+
+def _subordinate_ids(_: Script, wanted: SubordinateIds) -> list[str]:
+    return [words("subordinate", user, line) for user, line in wanted.lines().items()]
+
+
+def _group_members(_: Script, wanted: GroupMembers) -> list[str]:
+    return [words("gpasswd", "--add", user, wanted.group) for user in wanted.members]
+
+
 def _timer(_: Script, wanted: Timer) -> list[str]:
     return [f"systemctl enable --now {wanted.unit}.timer"]
 
 
 def _units_loaded(_: Script, wanted: UnitsLoaded) -> list[str]:  # noqa: ARG001 - the same for all
     return ["systemctl daemon-reload"]
+
+
+def _in_effect(_: Script, wanted: InEffect) -> list[str]:
+    return [words(*program) for path in wanted.paths if (program := reader(path))]
 
 
 def _mount(_: Script, wanted: MountPoint) -> list[str]:
@@ -251,14 +302,21 @@ def _export_files(script: Script, wanted: ExportFiles) -> list[str]:
     return [*made, *script.put(EXPORTS, lines, "root:root 0644"), *settings, "exportfs -ra"] if lines else []
 
 
-def _accounts(_: Script, wanted: AccountTree) -> list[str]:
+def _accounts(script: Script, wanted: AccountTree) -> list[str]:
     """The commands of sacctmgr that fill an empty database, but for limits of TRES that slurmctld tells slurmdbd."""
-    return accounting(wanted.tree, lambda tres: not tres)
+    return configured(script, wanted, accounting(wanted.tree, lambda tres: not tres))
 
 
-def _rest_of_accounts(_: Script, wanted: AccountTree) -> list[str]:
+def _rest_of_accounts(script: Script, wanted: AccountTree) -> list[str]:
     """The others, which are tried until slurmctld has told slurmdbd its TRES."""
-    return [f"until_done {line}" for line in accounting(wanted.tree, bool)]
+    return configured(script, wanted, [f"until_done {line}" for line in accounting(wanted.tree, bool)])
+
+
+def configured(script: Script, wanted: AccountTree, lines: list[str]) -> list[str]:
+    """Lines with sacctmgr, whose host may have no slurm.conf yet; none stay none."""
+    if not lines or not wanted.conf:
+        return lines
+    return [*script.put(CONF, wanted.conf, "root:root 0644"), f"export SLURM_CONF={CONF}", *lines, f"rm {CONF}"]
 
 
 def accounting(tree: WantedTree, chosen: Callable[[frozenset[str]], bool]) -> list[str]:
@@ -273,6 +331,7 @@ def accounting(tree: WantedTree, chosen: Callable[[frozenset[str]], bool]) -> li
     return [words("accounting", *command) for command in commands.all()]
 
 
+CONF = "/run/accounting.conf"  # a slurm.conf for sacctmgr alone
 NEW_DATABASE = ActualTree((), {"normal": {}}, {}, {}, {}, {}, ())
 
 SPEAKERS: dict[str, Callable[[Script, Any], list[str]]] = {
@@ -285,6 +344,8 @@ SPEAKERS: dict[str, Callable[[Script, Any], list[str]]] = {
     "export-files": _export_files,
     "file": _file,
     "group": _group,
+    "in-effect": _in_effect,
+    "listening": _listening,
     "mount": _mount,
     "host-names": _host_names,
     "munge-key": _munge_key,
@@ -299,7 +360,11 @@ SPEAKERS: dict[str, Callable[[Script, Any], list[str]]] = {
     "slurm-files": _slurm_files,
     "slurmdbd-conf": _slurmdbd_conf,
     "ssh-key": _ssh_key,
-    "sshd-files": _owned_files,
+    "sshd-files": _sshd_files,
+    "scratch-directory": _scratch_directory,
+    "subordinate-ids": _subordinate_ids,
+    "user-directories": _user_directories,
+    "group-members": _group_members,
     "storage": _storage,
     "sudo-rules": _file,
     "timer": _timer,

@@ -119,6 +119,7 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
         slurm_conf=decided_first(old),
         slurmdbd_conf=slurmdbd_conf,
         slurm_files=taken.slurm_files,
+        scripts=taken.scripts,
         comments={(file, key): found for file, text in texts.items() for key, found in comments_by_key(text).items()},
         ours={(database.FILE, key): value for key, value in ours.items()},
     )

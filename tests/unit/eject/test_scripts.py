@@ -19,11 +19,12 @@ from slurmfab.on_hosts.agent.files.host_names import HostNames
 from slurmfab.on_hosts.agent.kinds import KINDS
 
 sys.path.append(str(Path(__file__).parents[1] / "plan"))
-from test_examples import planned  # noqa: E402 - beside the plans of the same examples
+from test_examples import planned
 
 NOT_SAID = {
     "plain": (),
-    "example-around-slurm": ("hostbased logins on cn[01-08],login01,mn01", "scratch directory on cn[01-08]"),
+    "example-around-slurm": ("hostbased logins on cn[01-08],login01,mn01", "node logins on cn[01-08]"),
+    "example-containers": (),
     "example-accounting": (),
     "example-gpu": (),
 }
@@ -57,13 +58,12 @@ def test_what_no_script_makes_is_named_with_its_hosts(example: str, unsaid: tupl
 def test_every_kind_of_resource_has_commands_or_needs_none_or_is_known_to_have_none() -> None:
     left = KINDS.keys() - SPEAKERS.keys() - WITHOUT_COMMANDS
     assert sorted(left) == [
-        *("associations-gone", "carried-files", "directory-service", "fetched-files", "firewall-rules"),
-        *("group-members", "hostbased-logins", "jobs-ended", "machine-reboot", "mig", "moved-ids", "munge-key-switch"),
-        *("no-kept-secrets", "node-logins", "node-reboot", "packages-exchanged", "person-gone", "proved-dump"),
-        *("renewed-daemon", "renewed-daemons", "restored", "restored-database", "restored-files", "restored-state"),
-        *("scratch-directory", "server-certificate", "shared-files", "slurm-source", "slurm-state"),
-        *("slurmctld-pause", "spank-plugin", "staged-munge-key", "state-copy", "storage-login", "subordinate-ids"),
-        *("trusted-authority", "updates", "user-directories", "user-quotas"),
+        *("associations-gone", "directory-service", "firewall-rules", "hostbased-logins", "jobs-ended"),
+        *("machine-reboot", "mig", "moved-ids", "munge-key-switch", "no-kept-secrets", "node-logins", "node-reboot"),
+        *("packages-exchanged", "person-gone", "proved-dump", "renewed-daemon", "renewed-daemons", "restored"),
+        *("restored-database", "restored-files", "restored-state", "server-certificate", "shared-files"),
+        *("slurm-source", "slurm-state", "slurmctld-pause", "staged-munge-key", "state-copy", "storage-login"),
+        *("trusted-authority", "updates", "user-quotas"),
     ]
 
 
