@@ -122,7 +122,7 @@ def differing(admin: DeployedLab | Person) -> set[str]:
 
 
 def test_scripts_when_they_have_run_then_the_plan_of_the_cluster_file_is_empty(ejected: Ejected) -> None:
-    assert differing(ejected.hosts) == set()
+    assert differing(ejected.hosts) == set(), words_of(ejected.hosts.slurmfab("plan"))
 
 
 def test_scripts_when_they_run_again_then_nothing_is_torn(ejected: Ejected) -> None:
@@ -147,7 +147,7 @@ def test_scripts_when_they_have_run_then_an_import_finds_the_cluster_and_its_pla
     where = ("--hosts", hosts.host("ctl").address, "--user", "root", "--key", str(hosts.ssh_key), "--adopt", "usual")
     done = admin.slurmfab("import", *where)
     assert done.returncode == 0, words_of(done)
-    assert differing(admin) == set()
+    assert differing(admin) == set(), words_of(admin.slurmfab("plan"))
 
 
 def test_an_ejection_when_hosts_differ_or_are_silent_then_writes_nothing_and_says_which(
