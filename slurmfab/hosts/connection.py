@@ -39,7 +39,7 @@ HUNG_UP = "transport shut down or saw EOF"  # part of paramiko's message if sshd
 MOST_SAID = 200  # the most characters of sshd's message that are shown
 
 SSH_PORT = 22
-READ_BYTES = 65536  # the most bytes that are read at once
+READ_BYTES = 8192  # the most bytes that are read at once; a thread that waits for them holds as much memory
 
 AUTHENTICATION = "Authentication timeout"
 """Part of paramiko's message if sshd neither accepts nor refuses a login in time."""
