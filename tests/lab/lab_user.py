@@ -29,9 +29,9 @@ SLURM_KEY = f'slurm: {{packages: {PACKAGES}, version: "{SERIES.get(NEWEST)}.*"}}
 
 SNAPSHOT = (
     "find /etc /usr/bin /usr/sbin /var/lib/dpkg /var/lib/slurm/home /home /root -xdev"
-    " -printf '%p %T@ %C@ %m %U %G %s\\n' 2>/dev/null | sort | sha256sum"
+    " -printf '%p\\t%T@ %C@ %m %U %G %s\\n' 2>/dev/null || :"
 )
-"""Shell command: checksum of names, times, modes, owners and sizes of all files that a deployment can change."""
+"""Shell command: names, times, modes, owners and sizes of all files that a deployment can change."""
 
 HOLD_LOCK = (
     "import fcntl, os, time; lock = open('/var/lib/dpkg/lock-frontend', 'w'); fcntl.lockf(lock, fcntl.LOCK_EX);"
@@ -260,8 +260,9 @@ def log_in(
 
 
 def snapshots(hosts: DeployedLab, *names: str) -> dict[str, str]:
-    """Checksums of hosts' files; equal checksums mean that nothing was changed in between."""
-    return {name: hosts.on(name, SNAPSHOT) for name in names}
+    """Times, modes, owners and sizes of hosts' files; where these are equal, nothing was changed in between."""
+    files = (f"{name}:{line}" for name in names for line in hosts.on(name, SNAPSHOT).splitlines())
+    return {path: told for path, _, told in (line.partition("\t") for line in files)}
 
 
 def words_of(done: subprocess.CompletedProcess[str]) -> str:

@@ -9,17 +9,13 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, report
-from lab_user import Person
+from lab_user import Person, snapshots
 
 from slurmfab.cluster.inventory.loading import lock_path
 from slurmfab.on_hosts.agent.undo.lock_copy import PLACE
 
 pytestmark = pytest.mark.lab
 
-SNAPSHOT = (
-    "find /etc /var/lib/slurm/home /usr/sbin /usr/bin -xdev -printf '%p %T@ %C@ %m %u %g\\n' 2>/dev/null"
-    " | sort | sha256sum"
-)
 KILLED_DPKG = "; ".join(
     f"sed -i '/^Package: {package}$/,/^$/s/^Status: .*/Status: install {state}/' /var/lib/dpkg/status"
     for package, state in (("libmunge2", "reinstreq half-configured"), ("munge", "reinstreq unpacked"))
@@ -144,10 +140,10 @@ def test_the_slurm_user_after_a_deployment_logs_in_from_the_controller_without_b
 def test_a_second_deployment_changes_nothing_not_even_a_time_stamp(deployed_lab: DeployedLab) -> None:
     hosts = hosts_of(deployed_lab)
     deployed_lab.deploy()
-    before = {host: deployed_lab.on(host, f"{SNAPSHOT}; {STARTS}") for host in hosts}
+    before = snapshots(deployed_lab, *hosts), {host: deployed_lab.on(host, STARTS) for host in hosts}
     told = deployed_lab.deploy()
     assert told["steps"] == []
-    assert {host: deployed_lab.on(host, f"{SNAPSHOT}; {STARTS}") for host in hosts} == before
+    assert (snapshots(deployed_lab, *hosts), {host: deployed_lab.on(host, STARTS) for host in hosts}) == before
 
 
 def test_a_plan_of_an_untouched_cluster_says_that_nothing_would_change(deployed_lab: DeployedLab) -> None:

@@ -70,6 +70,20 @@ def test_a_conversion_when_the_server_does_not_tell_then_goes_on_without_words()
 
 
 @pytest.mark.parametrize(
+    ("answers", "place"), [({"mariadb": "/srv/sql/\n"}, "/srv/sql"), ({}, "/var/lib/mysql")], ids=["up", "down"]
+)
+def test_a_conversion_when_the_disk_is_full_then_says_so_whatever_slurmdbd_said(
+    answers: Mapping[str, str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Answering(answers, code=0 if answers else 1)
+    monkeypatch.setattr(conversion, "shortage", lambda _: "4 KiB left")
+    assert conversion.full_disk(host, "slurm_acct_db") == [f"the file system of {place} is full (4 KiB left)"]
+    assert conversion.full_disk(host, "") == []
+    monkeypatch.setattr(conversion, "shortage", lambda _: "")
+    assert conversion.full_disk(host, "slurm_acct_db") == []
+
+
+@pytest.mark.parametrize(
     ("said", "is_busy", "found"),
     [
         ("srun: error: Unable to allocate resources: Requested nodes are busy", True, "busy"),

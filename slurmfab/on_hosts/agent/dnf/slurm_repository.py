@@ -33,7 +33,8 @@ excludepkgs=%(held)s
 skip_if_unavailable=1
 """
 
-FOREIGN = "epel"  # the beginning of the names of sources that have other packages under the same names
+FOREIGN = "epel"  # the beginning of the names of sources that have other packages under SchedMD's names
+COMMON, OWN = "slurm", "slurm-libs"  # a package of SchedMD's and EPEL's, and one of EPEL's alone
 NO = ("0", "no", "false")
 
 
@@ -45,6 +46,8 @@ def text(addresses: Sequence[str], held: Sequence[str]) -> str:
 
 def clashing(context: Context, slurm: Sequence[str]) -> str:
     """Which source of the host's own has other packages under Slurm's names, and what to do; empty for none."""
+    if COMMON not in slurm or OWN in slurm:
+        return ""
     for path, section in sources(context):
         left_out = "%s %s" % (section.get("excludepkgs", ""), section.get("exclude", ""))
         patterns = left_out.replace(",", " ").split()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from typing import Any, Dict, List, Mapping
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.database import mariadb
+from slurmfab.on_hosts.agent.files.free_space import nearest, shortage
 from slurmfab.on_hosts.agent.services import daemon_log
 from slurmfab.on_hosts.agent.services.listening import listens
 from slurmfab.on_hosts.agent.services.service import show
+from slurmfab.on_hosts.agent.upgrade.reading import PLACE
 from slurmfab.on_hosts.agent.upgrade.renewed_daemon import SLURMDBD, STARTS
 
 STATEMENTS = (
@@ -28,15 +32,27 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     `request`: `port`: of slurmdbd. `database`: its name; empty if the server is elsewhere. Returns `state`: `done` when
     slurmdbd listens, `converting` while it runs and does not, `ended` if it does not run. `table`: the table at work,
     empty if unknown. `seconds`: for how long. `percent`: of the statement, -1 if unknown. `words`: the last errors of
-    slurmdbd, if it has ended.
+    slurmdbd, if it has ended; and that the database's disk is full, for slurmdbd 26.05 may crash before it says so.
     """
     state = show(context, SLURMDBD).get("ActiveState")
     answer: Dict[str, Any] = {"state": "ended", "table": "", "seconds": 0, "percent": -1, "words": []}
     if state not in STARTS:
-        return {**answer, "words": daemon_log.last_words(context, SLURMDBD, daemon_log.last_start(context, SLURMDBD))}
+        words = daemon_log.last_words(context, SLURMDBD, daemon_log.last_start(context, SLURMDBD))
+        return {**answer, "words": words + full_disk(context, request.get("database", ""))}
     if state == "active" and listens(int(request["port"])):
         return {**answer, "state": "done"}
     return {**answer, "state": "converting", **statement(context, request.get("database", ""))}
+
+
+def full_disk(context: Context, database: str) -> List[str]:
+    """What the file system of the database lacks, in a sentence; empty if it has room, or the server is elsewhere."""
+    if not database:
+        return []
+    place = "/var/lib/mysql"  # of a server that has ended, too
+    with suppress(ResourceFailed, ValueError):
+        ((place,),) = mariadb.sql(context, PLACE)
+    why = shortage(os.statvfs(nearest(context.path(place))))
+    return ["the file system of %s is full (%s)" % (place.rstrip("/"), why)] if why else []
 
 
 def statement(context: Context, database: str) -> Dict[str, Any]:
