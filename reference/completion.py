@@ -106,7 +106,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
         ("lab-up", name): TEXT
         for name in ("down", "dual", "gpus", "hanging", "ipv6", "no_python", "offline", "unified")
     },
-    ("lab-up", "packages"): one_of("debian", "smd", "el-smd"),
+    ("lab-up", "packages"): one_of("debian", "smd", "el-smd", "el", "el-openhpc"),
     ("lab-up", "shared"): TEXT,
     ("lab-up", "suite"): one_of("bookworm", "trixie", "sid", "noble", "resolute"),
     ("lab-up", "unified"): TEXT,

@@ -47,9 +47,10 @@ PACKAGES: Mapping[str, str] = {
 """Kinds of packages. The lab packs the distribution's programs anew under SchedMD's names: no proof of theirs."""
 
 EL = (
-    "[RHEL, Rocky Linux, AlmaLinux and their like](enterprise-linux.md), 9 and 10, with SchedMD's packages: **never "
-    "deployed to a real one; tried on a stand-in with real rpm and dnf** ([test_el.py](../tests/lab/test_el.py)): a "
-    "deployment, its checks and jobs, a node that joins, and a dnf that was killed. Much is refused there."
+    "[RHEL, Rocky Linux, AlmaLinux and their like](enterprise-linux.md), 9 and 10, with packages of Slurm like "
+    "SchedMD's, EPEL's and OpenHPC's: **never deployed to a real one; tried on a stand-in with real rpm and dnf** "
+    "([test_el.py](../tests/lab/test_el.py)): a deployment, its checks and jobs, a node that joins, and a dnf that was "
+    "killed. Much is refused there."
 )
 RENDERED = "rendered and compared"
 REFUSED = "refused"

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from suites import SUITES
+from suites import SHARES, SUITES
 
 from slurmfab import lab
 
@@ -64,8 +64,6 @@ EVERY_TIME = (
 )
 """The files of tests/lab that are always played, without `test_`: what everything else stands on, and what could lose
 jobs. Of the others each run of all tests plays a share, so that it ends within half an hour on two processors."""
-SHARES = 6
-"""Into how many shares the other files are divided; two turns have the same share, one on each suite."""
 GARBAGE_THRESHOLD = 50_000
 """How many new objects Python collects before it looks for garbage; thousands of tests live to the end anyway."""
 DAY = 86400

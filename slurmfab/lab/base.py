@@ -21,7 +21,7 @@ from slurmfab.base.errors import LabError
 from slurmfab.lab import disks, el_standin, smd_standin, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
-from slurmfab.lab.spec import EL, UBUNTU_SUITES
+from slurmfab.lab.spec import ENTERPRISE_LINUX, UBUNTU_SUITES
 
 INSTALLED = (
     "systemd systemd-sysv dbus libpam-systemd openssh-server python3 sudo iproute2 iputils-ping procps ca-certificates"
@@ -204,15 +204,17 @@ def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[
     """Paths of the directories that make a base tree's hosts, topmost first, for one kind of Slurm packages.
 
     `kind`: `debian`, or `smd` for a tree that also has a package source with the stand-in for SchedMD's packages, or
-    `el-smd` for the stand-in for Enterprise Linux. Raises LabError if the packages cannot be made, or another process
-    builds for too long.
+    one of `ENTERPRISE_LINUX` for the stand-in for that. Raises LabError if the packages cannot be made, or another
+    process builds for too long.
     """
     if kind == "debian":
         return (tree,)
-    if kind == EL:
-        return (_enterprise_linux(tree, progress), tree)
+    if kind in ENTERPRISE_LINUX:
+        standin = _enterprise_linux(tree, progress)
+        recipe = kind + inspect.getsource(el_standin)
+        return (_layer(standin, recipe, lambda place: el_standin.add_source(kind, place / "upper")), standin, tree)
     debs = tree / "var/cache/apt/archives"
-    recipe = (ADD_SOURCE, LOCAL_SOURCE, inspect.getsource(smd_standin), sorted(deb.name for deb in debs.glob("*.deb")))
+    own = (ADD_SOURCE, LOCAL_SOURCE, inspect.getsource(smd_standin), sorted(deb.name for deb in debs.glob("*.deb")))
 
     def add(place: Path) -> None:
         progress(f"packing the stand-in for SchedMD's packages for the base tree {tree.name}, once")
@@ -222,7 +224,7 @@ def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[
         (place / "lab.sources").write_text(LOCAL_SOURCE)
         call([*CONTAINED, "sh", "-c", ADD_SOURCE, "sh", str(tree), str(place)])
 
-    return (_layer(tree, repr(recipe), add), tree)
+    return (_layer(tree, repr(own), add), tree)
 
 
 def _enterprise_linux(tree: Path, progress: Callable[[str], None]) -> Path:

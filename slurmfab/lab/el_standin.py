@@ -1,9 +1,10 @@
 """A stand-in for Enterprise Linux 9 in labs: Debian with the real rpm and dnf, and Debian's Slurm packed as RPMs.
 
 No package of an Enterprise Linux is in it. It is a tree of Debian whose package manager is dnf: apt and dpkg are taken
-away with all that they know, os-release says Rocky Linux 9 and that it is a stand-in, and two signed repositories are
-in directories of the host: `system`, as a distribution has, with MUNGE and MariaDB, and `slurm` with Slurm's packages
-under the names, paths, dependencies and units of SchedMD's slurm.spec (24.11 to 26.05).
+away with all that they know, os-release says Rocky Linux 9 and that it is a stand-in, and signed repositories are in
+directories of the host: `system`, as a distribution has, with MUNGE and MariaDB, and three with Slurm under the names,
+paths, dependencies and units of SchedMD's slurm.spec (24.11 to 26.05), of EPEL's packages, and of OpenHPC's. A host has
+the file of one of the three in /etc/yum.repos.d.
 
 It proves names, paths, order, parsers, holds, signatures, locks and transactions that are killed. It proves nothing
 about SELinux, crypto-policies, authselect, firewalld, and the real packages: libraries are Debian's, no library has a
@@ -16,7 +17,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurmfab.lab.smd_standin import UNIT_HEAD, UNITS, renamed
@@ -93,11 +94,12 @@ PREPARE = """\
     exec mariadb-install-db --datadir=/var/lib/mysql --skip-test-db --auth-root-authentication-method=socket
 """
 
-ACCOUNT = """\
-getent group {name} >/dev/null || groupadd --system {name}
+GROUP = "getent group {name} >/dev/null || groupadd --system {numbered} {name}\n"
+USER = """\
 getent passwd {name} >/dev/null ||
-    useradd --system --gid {name} --home-dir {home} --no-create-home --shell /sbin/nologin {name}
+    useradd --system {numbered} --gid {name} --home-dir {home} --no-create-home --shell /sbin/nologin {name}
 """
+ROTATION = "/var/log/slurm/* {\n    missingok\n    notifempty\n    copytruncate\n    rotate 5\n}\n"
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Packed:
     tags: tuple[str, ...] = ()  # lines of its spec, such as `Requires: munge`
     directories: tuple[str, ...] = ()  # `MODE USER PATH` of empty ones
     account: tuple[str, str] = ("", "")  # user that it makes, and the home
+    number: str = ""  # the user's number; empty for one that useradd finds
 
 
 PLUGIN = r"usr/lib/[^/]+/slurm-wlm/"
@@ -130,14 +133,16 @@ def _daemon(name: str, *more: str, files: Mapping[str, str] | None = None) -> Pa
     )
 
 
-SLURM: Mapping[str, Packed] = {
+LIBRARY = {r"usr/lib/[^/]+/(libslurm\.so.*)": r"usr/lib64/\1"}
+PROGRAMS = {
+    PLUGIN + rf"((?!.*(?:_pbs|{MYSQL})\.so).*\.so)": r"usr/lib64/slurm/\1",
+    r"usr/bin/((?!sh5util|sview)s\w+)": r"usr/bin/\1",
+}
+
+SMD: Mapping[str, Packed] = {
     "slurm": Packed(
-        ("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-client", "libslurm42t64"),
-        {
-            PLUGIN + rf"((?!.*(?:_pbs|{MYSQL})\.so).*\.so)": r"usr/lib64/slurm/\1",
-            r"usr/lib/[^/]+/(libslurm\.so.*)": r"usr/lib64/\1",
-            r"usr/bin/((?!sh5util|sview)s\w+)": r"usr/bin/\1",
-        },
+        ("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-client", "libslurm[0-9]*"),
+        {**PROGRAMS, **LIBRARY},
         tags=("Requires: munge",),
         directories=("0755 root /etc/slurm",),
     ),
@@ -145,7 +150,41 @@ SLURM: Mapping[str, Packed] = {
     "slurm-slurmd": _daemon("slurmd", "slurmstepd"),
     "slurm-slurmdbd": _daemon("slurmdbd", files={PLUGIN + rf"(.*{MYSQL}\.so)": r"usr/lib64/slurm/\1"}),
 }
-"""Slurm's packages. Those of further daemons, PAM, Perl and others are left out."""
+"""SchedMD's packages of Slurm. Those of further daemons, PAM, Perl and others are left out, here and below."""
+
+EPEL: Mapping[str, Packed] = {
+    **SMD,
+    "slurm": Packed(
+        ("slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurm-client"),
+        PROGRAMS,
+        {
+            "etc/slurm/slurm.conf": "ClusterName=cluster\nSlurmctldHost=localhost\nNodeName=localhost\n",
+            "etc/slurm/cgroup.conf": "# An example.\n",
+            "etc/logrotate.d/slurm": ROTATION,
+            "usr/lib/tmpfiles.d/slurm.conf": "D /run/slurm 0755 root root -\n",
+        },
+        tags=("Requires: munge", "Requires: slurm-libs = %{version}-%{release}"),
+        directories=("0755 root /etc/slurm", "0755 slurm /var/log/slurm"),
+        account=("slurm", "/var/lib/slurm"),
+    ),
+    "slurm-libs": Packed(("libslurm[0-9]*",), LIBRARY),
+    "slurm-slurmdbd": replace(
+        SMD["slurm-slurmdbd"],
+        texts={**(SMD["slurm-slurmdbd"].texts or {}), "etc/slurm/slurmdbd.conf": "DbdHost=localhost\n"},
+    ),
+}
+"""EPEL's packages of Slurm: the library has one of its own, and examples of settings are where daemons read them."""
+
+OPENHPC: Mapping[str, Packed] = {
+    f"{name}-ohpc": replace(
+        packed,
+        tags=("Requires: munge",) if name == "slurm" else ("Requires: slurm-ohpc = %{version}-%{release}",),
+        account=("slurm", "/etc/slurm") if name == "slurm" else ("", ""),
+        number="202" if name == "slurm" else "",
+    )
+    for name, packed in SMD.items()
+}
+"""OpenHPC's packages of Slurm, which need its own PMIx besides."""
 
 THERE = ("openssh-clients", "sudo", "dbus", "python3")
 
@@ -177,6 +216,13 @@ SYSTEM: Mapping[str, Packed] = {
 }
 """The packages of the system; those without files stand for what the tree has already."""
 
+SLURMS: Mapping[str, tuple[str, Mapping[str, Packed]]] = {
+    "el-smd": ("slurm", SMD),
+    "el": ("epel", EPEL),
+    "el-openhpc": ("openhpc", OPENHPC),
+}
+"""The repository of each kind of Slurm's packages: its name, and what is in it."""
+
 SPEC = """\
 Name: {name}
 Version: {version}
@@ -194,20 +240,50 @@ cp -a %{{trees}}/{name}/. %{{buildroot}}/
 {account}
 %post -p <lua>
 if posix.access("{killer}") then posix.kill(posix.getprocessid("pid"), 9) end
+%preun
+{stop}
+%postun
+{restart}
 %files
 {files}
 """
 
+STOP = "[ $1 -gt 0 ] || systemctl --no-reload disable --now {unit} || :"
+RESTART = "[ $1 -lt 1 ] || systemctl try-restart {unit} || :"
+"""What the macros of systemd make for a unit: removed packages stop it, and replaced ones restart it."""
+
+MAKE = r"""
+inside() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@" </dev/null; }
+pack() {  # packs what the specs of a kind say, into a directory
+    for spec in "$root/build/packages/$1"/*.spec; do
+        inside rpmbuild -bb --quiet --define '_topdir /build/top' --define "_rpmdir $2" \
+            --define "trees /build/packages/$1" --define '__os_install_post %{nil}' --define 'debug_package %{nil}' \
+            --define '_build_id_links none' --define '_binary_payload w1.zstdio' \
+            "/build/packages/$1/${spec##*/}" >/dev/null
+    done
+}
+gpg() { inside env GNUPGHOME=/build/gnupg gpg --batch --quiet "$@"; }
+sign() {  # signs packages with a new key, whose public half goes into a file
+    mkdir -m 700 "$root/build/gnupg"
+    gpg --passphrase '' --quick-gen-key lab rsa2048 sign never
+    gpg --armor --export lab >"$root$1"
+    inside env GNUPGHOME=/build/gnupg sh -c \
+        "rpmsign --define '_gpg_name lab' --define '__gpg /usr/bin/gpg' --addsign $2" >/dev/null
+    inside env GNUPGHOME=/build/gnupg gpgconf --kill all
+}
+"""
+"""Functions of shell scripts that make and sign packages in a tree, `$root`."""
+
 BUILD = (
     r"""
 set -e
+FUNCTIONS
 tree=$1 place=$2 root=$2/root
 mount -t overlay overlay -o "lowerdir=$tree,upperdir=$place/upper,workdir=$place/work" "$root"
 mount -t proc proc "$root/proc"
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
-inside() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@" </dev/null; }
 inside apt-get -qq update
 needed=$(inside apt-get --simulate --no-install-recommends install slurmctld slurmd slurmdbd slurm-client munge \
     slurm-wlm-mysql-plugin mariadb-server |
@@ -217,23 +293,10 @@ inside apt-get -qq -y --no-install-recommends install rpm dnf createrepo-c gpg g
 mkdir -p "$root/build" "$root/etc/rpm" "$root/etc/pki/rpm-gpg" "$root/etc/yum.repos.d" "$root/etc/sysconfig"
 cp -a "$place/packages" "$root/build/"
 printf '%%_dbpath /var/lib/rpm\n' >"$root/etc/rpm/macros"
-for kind in system slurm; do
-    for spec in "$root/build/packages/$kind"/*.spec; do
-        inside rpmbuild -bb --quiet --define '_topdir /build/top' --define "_rpmdir PLACE/$kind" \
-            --define "trees /build/packages/$kind" --define '__os_install_post %{nil}' --define 'debug_package %{nil}' \
-            --define '_build_id_links none' --define '_binary_payload w1.zstdio' \
-            "/build/packages/$kind/${spec##*/}" >/dev/null
-    done
-done
-gpg() { inside env GNUPGHOME=/build/gnupg gpg --batch --quiet "$@"; }
-mkdir -m 700 "$root/build/gnupg"
-gpg --passphrase '' --quick-gen-key lab rsa2048 sign never
-gpg --armor --export lab >"$root/KEY"
-inside env GNUPGHOME=/build/gnupg sh -c \
-    "rpmsign --define '_gpg_name lab' --define '__gpg /usr/bin/gpg' --addsign PLACE/*/*/*.rpm" >/dev/null
-inside env GNUPGHOME=/build/gnupg gpgconf --kill all
-for kind in system slurm; do inside createrepo_c --quiet "PLACE/$kind"; done
-cp "$place"/*.repo "$root/etc/yum.repos.d/"
+for kind in KINDS; do pack "$kind" "PLACE/$kind"; done
+sign KEY 'PLACE/*/*/*.rpm'
+for kind in KINDS; do inside createrepo_c --quiet "PLACE/$kind"; done
+cp "$place/lab-system.repo" "$root/etc/yum.repos.d/"
 inside rpm --import "KEY"
 for name in HAS; do inside sh -c "rpm --install --nodeps PLACE/system/*/$name-*"; done
 rm -rf "$root/build" "$root/etc/mysql" "$root/usr/sbin/policy-rc.d" "$root/etc/os-release"
@@ -245,9 +308,11 @@ rm -rf var/lib/dpkg var/lib/apt var/cache/apt etc/apt usr/bin/apt usr/bin/apt-* 
     usr/bin/dpkg-query usr/bin/dpkg-split usr/lib/apt
 cd /
 umount "$root/proc" "$root"
-""".replace("PLACE", PLACE)
+""".replace("FUNCTIONS", MAKE)
+    .replace("PLACE", PLACE)
     .replace("KEY", KEY)
     .replace("HAS", " ".join((*THERE, "bash", "rocky-release")))
+    .replace("KINDS", " ".join(("system", *(name for name, _ in SLURMS.values()))))
 )
 """Shell script that makes the overlay on Debian's base tree. `$place` has the packages' trees and specs, the files of
 the sources, and os-release. Libraries come from this machine's mirror; then apt and dpkg are taken away."""
@@ -255,12 +320,25 @@ the sources, and os-release. Libraries come from this machine's mirror; then apt
 
 def prepare(debs: Path, place: Path) -> None:
     """Write what `BUILD` needs into a directory; `debs`: Debian's packages. CalledProcessError if one is broken."""
-    for kind, packages in (("system", SYSTEM), ("slurm", SLURM)):
-        folder = place / "packages" / kind
-        for name, packed in packages.items():
-            _write_package(debs, folder, name, packed)
-        (place / f"lab-{kind}.repo").write_text(REPOSITORY.format(name=kind, place=PLACE, key=KEY))
+    for kind, packages in (("system", SYSTEM), *SLURMS.values()):
+        write_packages(debs, place / "packages" / kind, packages)
+    (place / "lab-system.repo").write_text(REPOSITORY.format(name="system", place=PLACE, key=KEY))
     (place / "os-release").write_text(OS_RELEASE)
+
+
+def write_packages(debs: Path, folder: Path, packages: Mapping[str, Packed]) -> None:
+    """Write the trees and specs of packages into a directory; `debs`: Debian's. CalledProcessError if one is broken."""
+    for name, packed in packages.items():
+        _write_package(debs, folder, name, packed)
+
+
+def add_source(kind: str, upper: Path) -> None:
+    """Write, into an overlay on such a tree, the file of the source of a kind of Slurm's packages."""
+    name, _ = SLURMS[kind]
+    texts = {f"etc/yum.repos.d/lab-{name}.repo": REPOSITORY.format(name=name, place=PLACE, key=KEY), MARK: OS_RELEASE}
+    for path, text in texts.items():
+        (upper / path).parent.mkdir(parents=True, exist_ok=True)
+        (upper / path).write_text(text)
 
 
 def _write_package(debs: Path, folder: Path, name: str, packed: Packed) -> None:
@@ -283,11 +361,27 @@ def _write_package(debs: Path, folder: Path, name: str, packed: Packed) -> None:
         version=version,
         release=RELEASE,
         tags="\n".join(packed.tags),
-        account=ACCOUNT.format(name=packed.account[0], home=packed.account[1]) if packed.account[0] else ":",
+        account=_account(packed) if packed.account[0] else ":",
         killer=KILLER,
+        **_scripts(packed),
         files="\n".join(_files(tree, packed)),
     )
     (folder / f"{name}.spec").write_text(spec)
+
+
+def _scripts(packed: Packed) -> dict[str, str]:
+    """The scripts about a package's unit."""
+    unit = next((Path(path).stem for path in packed.texts or () if path.endswith(".service")), "")
+    return {name: text.format(unit=unit) if unit else ":" for name, text in (("stop", STOP), ("restart", RESTART))}
+
+
+def _account(packed: Packed) -> str:
+    """The script that makes a package's user."""
+    (name, home), number = packed.account, packed.number
+    lines = ((GROUP, "gid"), (USER, "uid"))
+    return "".join(
+        line.format(name=name, home=home, numbered=f"--{option} {number}" if number else "") for line, option in lines
+    )
 
 
 def _copy(source: Path, tree: Path, files: Mapping[str, str]) -> None:

@@ -16,13 +16,13 @@ from slurmfab.lab import (
     cgroups,
     clusterfile,
     disks,
+    el_repository,
     machine,
     mounts,
     needs,
     network,
     power,
     roots,
-    slurm_repository,
     state,
 )
 from slurmfab.lab.command import require_machine
@@ -70,7 +70,7 @@ def up(
     needs.ensure_room(progress)
     tree = Path(origin.base) if origin else base.ensure(spec.suite, progress)
     if spec.newer_slurm:
-        slurm_repository.ensure(spec.suite, progress)
+        el_repository.newer_slurm(spec, progress)
     _put_up(spec, tree, cluster_file, origin, progress)
     return load(spec.name)
 

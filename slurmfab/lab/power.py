@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Thread
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import cgroups, mounts, slurm_repository
+from slurmfab.lab import cgroups, el_repository, mounts, slurm_repository
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
 from slurmfab.lab.spec import UNIFIED_SUITES, LabSpec
@@ -110,7 +110,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
     # systemd looks for it once, before it makes any device, and supports no automount units without it.
     binds += [f"--bind={AUTOFS}"] if AUTOFS.exists() else []
     if spec.newer_slurm:
-        binds.append(f"--bind-ro={slurm_repository.ensure(spec.suite, lambda _: None)}:{slurm_repository.PLACE}")
+        binds.append(f"--bind-ro={el_repository.newer_slurm(spec, lambda _: None)}:{slurm_repository.PLACE}")
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **NETWORK_SETTINGS}
     if spec.suite in UNIFIED_SUITES or host.name in spec.unified:
         environment[UNIFIED] = "1"

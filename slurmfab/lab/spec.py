@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,10 +20,10 @@ UNIFIED_SUITES = ("sid", "resolute")  # suites whose systemd (258 and newer) kno
 SERIES = {"bookworm": "22.05", "noble": "23.11", "trixie": "24.11", "resolute": "25.11", "sid": "26.05"}
 """The Slurm of each suite, also that of the stand-in for SchedMD's packages, which is made from it."""
 
-EL = "el-smd"
-SLURM_PACKAGES = ("debian", "smd", EL)
-"""Kinds of Slurm packages that lab hosts can install: the distribution's, or stand-ins for SchedMD's, the last one on a
-stand-in for Enterprise Linux."""
+ENTERPRISE_LINUX = ("el-smd", "el", "el-openhpc")
+SLURM_PACKAGES = ("debian", "smd", *ENTERPRISE_LINUX)
+"""Kinds of Slurm packages that lab hosts can install: the distribution's, or stand-ins for SchedMD's, and on a stand-in
+for Enterprise Linux for SchedMD's, EPEL's and OpenHPC's."""
 
 MOST_NODES = 200  # maximum number of compute nodes; the lab's /24 network has room for them and the controller
 STAND_IN = "Lab Stand-in"  # model of stand-in GPUs for which the specification names none
@@ -67,8 +67,8 @@ class LabSpec:
     ipv6: tuple[str, ...] = ()
     dual: tuple[str, ...] = ()  # hosts with an IPv4 and an IPv6 address; the cluster file has the IPv4 address
     # whose packages of Slurm the cluster file names: `debian`, or `smd`: a stand-in for SchedMD's, which hosts find
-    # in a package source of their own (see `slurmfab.lab.smd_standin`), or `el-smd`: hosts are a stand-in for
-    # Enterprise Linux, with such packages for that (`slurmfab.lab.el_standin`)
+    # in a package source of their own (see `slurmfab.lab.smd_standin`), or one of `ENTERPRISE_LINUX`: hosts are a
+    # stand-in for that, with such packages (`slurmfab.lab.el_standin`)
     slurm_packages: str = "debian"
     # whether hosts see an apt repository with a newer Slurm as /srv/newer-slurm (`slurm_repository`)
     newer_slurm: bool = False
@@ -104,14 +104,7 @@ class LabSpec:
             complaints.append(f'lab name "{self.name}": use one to eight of a-z and 0-9, a letter first.')
         if self.suite not in SUITES:
             complaints.append(f'suite "{self.suite}": the lab knows {", ".join(SUITES)}.')
-        if self.slurm_packages not in SLURM_PACKAGES:
-            complaints.append(f'packages "{self.slurm_packages}": the lab knows {", ".join(SLURM_PACKAGES)}.')
-        elif self.slurm_packages == "smd" and self.suite == "bookworm":
-            complaints.append("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
-        elif self.slurm_packages == EL and self.suite != "trixie":
-            complaints.append(f"The stand-in for Enterprise Linux is made of trixie, not of {self.suite}.")
-        if self.slurm_packages == EL and (self.no_python or self.newer_slurm):
-            complaints.append("The stand-in for Enterprise Linux has python3, and no newer Slurm.")
+        complaints += self._kind_complaints()
         if not 1 <= self.nodes <= MOST_NODES:
             complaints.append(f"{self.nodes} nodes: the lab takes 1 to {MOST_NODES}.")
         if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,30}", self.ssh_user):
@@ -135,6 +128,19 @@ class LabSpec:
             if not re.fullmatch(r"[^:]+:[a-z0-9][a-z0-9+.-]*(,[a-z0-9][a-z0-9+.-]*)*", entry)
         ]
         return tuple(complaints)
+
+    def _kind_complaints(self) -> Iterator[str]:
+        """Yield complaints about the kind of Slurm packages."""
+        if self.slurm_packages not in SLURM_PACKAGES:
+            yield (f'packages "{self.slurm_packages}": the lab knows {", ".join(SLURM_PACKAGES)}.')
+        elif self.slurm_packages == "smd" and self.suite == "bookworm":
+            yield ("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
+        elif self.slurm_packages in ENTERPRISE_LINUX and self.suite != "trixie":
+            yield (f"The stand-in for Enterprise Linux is made of trixie, not of {self.suite}.")
+        if self.slurm_packages in ENTERPRISE_LINUX and self.no_python:
+            yield ("The stand-in for Enterprise Linux has python3.")
+        if self.slurm_packages in ENTERPRISE_LINUX[1:] and self.newer_slurm:
+            yield ("A newer Slurm for Enterprise Linux is there as SchedMD's packages alone: el-smd.")
 
     def _host_complaints(self) -> tuple[str, ...]:
         """Complaints about hosts that the lab does not have, and about hosts that are both down and hanging."""

@@ -27,8 +27,11 @@ AutoReqProv: no
 %install
 mkdir -p %{{buildroot}}/usr/sbin
 echo {version} >%{{buildroot}}/usr/sbin/{program}
+mkdir -p %{{buildroot}}/etc/slurm
+echo DbdHost=localhost >%{{buildroot}}/etc/slurm/slurmdbd.conf
 %files
 /usr/sbin/{program}
+{example}
 {scripts}
 """
 KILLED = """\
@@ -48,6 +51,7 @@ class Spec:
     tags: str = ""
     scripts: str = ""
     program: str = ""  # by default, its own name
+    example: str = ""  # a line of %files for an example of settings
 
 
 PACKAGES: Mapping[str, tuple[Spec, ...]] = {
@@ -60,7 +64,8 @@ PACKAGES: Mapping[str, tuple[Spec, ...]] = {
     "broken": (Spec(scripts=FAILS),),
     "same-file": (Spec(program="munge"),),
     "needs-more": (Spec(tags="Requires: what-nobody-has"),),
-    "site-tool": (Spec(),),
+    "slurm-slurmdbd": (Spec(example="%config(noreplace) /etc/slurm/slurmdbd.conf"),),
+    "site-tool": (Spec("1.0"), Spec()),
     "unsigned": (Spec(),),
 }
 
@@ -98,6 +103,7 @@ def build(place: Path, folder: Path, name: str, spec: Spec) -> None:
         version=spec.version,
         tags=spec.tags,
         program=spec.program or name,
+        example=spec.example or "%exclude /etc/slurm",
         scripts=spec.scripts.replace("{name}", name),
     )
     path = place / f"{name}.spec"

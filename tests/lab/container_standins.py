@@ -105,7 +105,9 @@ case "$1 $2" in
         umoci unpack --rootless --image "$place/image:x" "$place/bundle"
         mksquashfs "$place/bundle/rootfs" "$2" -quiet -no-progress >/dev/null
         chmod -R u+rwX "$place" && exec rm -rf "$place" ;;
-    exec*) shift ;;
+    exec*)
+        shift
+        for name in ${!APPTAINERENV_*}; do export "${name#APPTAINERENV_}=${!name}"; done ;;
     *) echo "Stand-in for Apptainer in a slurmfab lab: exec, pull, registry login and --version." >&2; exit 1 ;;
 esac
 binds=

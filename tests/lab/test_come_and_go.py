@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, eventually
-from lab_user import Person, snapshots, words_of
+from lab_user import PLATFORM, Person, snapshots, words_of
 from stock import Stock, in_turn
 from suites import NEWEST
 
 from slurmfab import lab
+from slurmfab.cluster.slurm.platform import DNF
 
 pytestmark = pytest.mark.lab
 
@@ -42,9 +43,11 @@ LASTING_JOB = (
     AS_SLURM + "sbatch --parsable {options} -o /dev/null --wrap"
     " 'srun sh -c \"until [ -e /tmp/finish ]; do sleep 0.1; done; echo done >/tmp/finished\"'"
 )
-REINSTALLED = """
+PURGED = "DEBIAN_FRONTEND=noninteractive apt-get -qq -y purge slurmd munge slurm-client slurm-wlm-basic-plugins"
+ERASED = "dnf -q -y remove munge; userdel munge; userdel slurm"  # and Slurm's packages, which need munge
+REINSTALLED = f"""
 systemctl stop slurmd munge
-DEBIAN_FRONTEND=noninteractive apt-get -qq -y purge slurmd munge slurm-client slurm-wlm-basic-plugins >/dev/null 2>&1
+{{ {ERASED if PLATFORM.manager == DNF else PURGED}; }} >/dev/null 2>&1
 rm -rf /var/lib/slurm /etc/slurm /etc/munge /var/log/slurm /etc/ssh/ssh_known_hosts /etc/ssh/ssh_host_* /tmp/finish
 sed -i '/BEGIN slurmfab/,/END slurmfab/d' /etc/hosts
 ! getent passwd slurm

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from lab_cluster import DeployedLab
+from lab_user import PLATFORM
 from stock import Stock, in_turn
 
 from slurmfab.cluster.slurm.accounting import buffer_pool, redo_log
@@ -22,6 +23,7 @@ STATE = "scontrol -o show job {} | grep -oE ' (JobState|StartTime|Restarts)=[^ ]
 ON_RECORD = "sacct -X -n -P -j {} -o State,ExitCode"
 ANSWERS = "sacctmgr -nP show cluster format=cluster"
 SAYS = 'mariadb -Ne "SELECT @@{}"'
+WRONG = f"{PLATFORM.database.settings}/99-wrong.cnf"
 DATABASE = "\ndatabase: ctl\n"
 BREAKAGES = {
     "MariaDB is stopped": ("systemctl stop mariadb", {"service:mariadb"}),
@@ -37,15 +39,15 @@ BREAKAGES = {
     ),
     "the user is gone": ('mariadb -e "DROP USER slurm@localhost"', {"storage:slurm_acct_db of slurm"}),
     "MariaDB's settings were edited": (
-        "sed -i 's/= 900/= 50/' /etc/mysql/mariadb.conf.d/60-slurmfab.cnf",
-        {"file:/etc/mysql/mariadb.conf.d/60-slurmfab.cnf", "service:mariadb"},
+        f"sed -i 's/= 900/= 50/' {PLATFORM.database_settings}",
+        {f"file:{PLATFORM.database_settings}", "service:mariadb"},
     ),
 }
 
 
 ROTATED = (
     "mv /var/log/slurm/{0}.log /var/log/slurm/{0}.log.1 && "
-    "sed -n '/postrotate/,/endscript/p' /etc/logrotate.d/{0} | sed '1d;$d' | sh -e"
+    "sed -n '/postrotate/,/endscript/p' /etc/logrotate.d/{1} | sed '1d;$d' | sh -e"
 )
 """What logrotate does, without its sizes."""
 WRITES_TO = "ls -l /proc/$(pidof {0})/fd | grep -o '/var/log/slurm/{0}.log.*'"
@@ -195,11 +197,9 @@ def test_slurmdbd_outlives_a_restart_of_mariadb(joined: Joined) -> None:
 
 
 @pytest.mark.parametrize("daemon", ["slurmctld", "slurmdbd"])
-def test_logs_of_daemons_of_slurm_when_the_packages_rotate_them_then_are_opened_anew(
-    joined: Joined, daemon: str
-) -> None:
+def test_logs_of_daemons_of_slurm_when_rotated_then_are_opened_anew(joined: Joined, daemon: str) -> None:
     before = joined.on(f"pidof {daemon}")
-    joined.on(ROTATED.format(daemon))
+    joined.on(ROTATED.format(daemon, daemon if PLATFORM.rotates_logs else "slurmfab-slurm"))
     joined.lab.until("ctl", WRITES_TO.format(daemon), f"/var/log/slurm/{daemon}.log")
     assert joined.on(f"pidof {daemon}") == before
 
@@ -212,14 +212,12 @@ def test_what_ends_while_the_database_is_away_is_on_record_later(joined: Joined)
 
 
 def test_a_database_that_does_not_start_ends_the_run_with_its_last_words(joined: Joined) -> None:
-    joined.on(
-        "printf '[mariadbd]\\nno_such_setting = 1\\n' > /etc/mysql/mariadb.conf.d/99-wrong.cnf; systemctl stop mariadb"
-    )
+    joined.on(f"printf '[mariadbd]\\nno_such_setting = 1\\n' > {WRONG}; systemctl stop mariadb")
     done = joined.lab.slurmfab("deploy")
     assert done.returncode == 1
     assert "service:mariadb" in done.stderr
     assert "no_such_setting" in done.stderr
-    joined.on("rm /etc/mysql/mariadb.conf.d/99-wrong.cnf")
+    joined.on(f"rm {WRONG}")
     joined.lab.deploy()
     assert joined.on(ANSWERS) == joined.lab.lab.name
 

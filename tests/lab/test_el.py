@@ -5,26 +5,35 @@ No host of it is a real Enterprise Linux: `slurmfab/lab/el_standin.py` says what
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from lab_cluster import Founded, found
+from lab_cluster import DeployedLab, Founded, found
 from lab_user import words_of
 from stock import Stock
+from suites import SHARES
 
 from slurmfab.base.exit_codes import FAILURE, LEFT_OUT, SOMETHING_TO_DO
-from slurmfab.cluster.slurm.platform import EL_SMD
-from slurmfab.lab.el_standin import KEY, KILLER, PLACE
+from slurmfab.cluster.slurm.platform import EL, EL_OPENHPC, EL_SMD, PLATFORMS, Platform
+from slurmfab.lab.el_standin import KEY, KILLER, PLACE, SLURMS
 from slurmfab.on_hosts.agent.dnf import slurm_repository
 
 pytestmark = pytest.mark.lab
 
-SLURM = """\
-slurm:
-  packages: el-smd
-  version: "24.11.*"
-  source: {uris: "file:/var/lib/lab-packages/slurm", key: slurm.asc}
-"""
+TURN = os.environ["TURN"]
+KINDS = tuple(SLURMS) if TURN == "all" else (tuple(SLURMS)[int(TURN) // SHARES % len(SLURMS)],)
+"""The kinds of packages, or one of them by turns."""
+
+SLURM = 'slurm: {{packages: {}, version: "24.11.*"{}}}\n'
+SOURCES = {
+    EL_SMD.name: f', source: {{uris: "file:{PLACE}/{SLURMS[EL_SMD.word][0]}", key: slurm.asc}}',
+    EL.name: "",  # the host's own, as with epel-release
+    EL_OPENHPC.name: ", source: {directory: rpms}",
+}
+"""Where each kind comes from: all ways are tried."""
 WANTED = """\
 database: ctl
 accounts: [{name: physics}]
@@ -34,26 +43,58 @@ NAMES = "rpm --query --all --queryformat '%{NAME}\\n'"
 ON_RECORD = "sacct -X -n -P -a -o User,Account,State | sort -u"
 
 
+SITES_OWN = """\
+set -e
+for version in 1 2; do
+    printf '%s\\n' 'Name: site-tool' "Version: $version" 'Release: 1' 'Summary: a tool' 'License: none' \\
+        'BuildArch: noarch' '%description' 'a tool' '%files' >/tmp/site-tool.spec
+    rpmbuild -bb --quiet --define '_rpmdir /srv/site' /tmp/site-tool.spec
+done
+createrepo_c --quiet /srv/site
+printf '%s\\n' '[site]' 'name=site' 'baseurl=file:///srv/site' 'gpgcheck=0' >/etc/yum.repos.d/site.repo
+dnf -q -y install site-tool-1
+"""
+"""Makes a source of the site's own with a tool in two versions, and installs the first."""
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Platform:
+    return PLATFORMS[request.param]
+
+
 @pytest.fixture(scope="module")
-def founded(stock: Stock) -> Iterator[Founded]:
-    with stock.bare("trixie", nodes=2, slurm_packages="el-smd") as lab:
-        for host in ("ctl", "n1", "n2"):
+def founded(stock: Stock, kind: Platform) -> Iterator[Founded]:
+    with stock.bare("trixie", nodes=2, slurm_packages=kind.word) as lab:
+        for host in ("ctl", "n1", "n2") if SOURCES[kind.name] else ():
             # Slurm's packages are to come from the source that the cluster file names.
-            lab.on(host, "rm /etc/yum.repos.d/lab-slurm.repo")
+            lab.on(host, f"rm {slurm_repository.FOLDER}/lab-{SLURMS[kind.word][0]}.repo")
+        if kind == EL_OPENHPC:
+            shutil.copytree(rpms(lab, kind), lab.inventory_path.parent / "rpms")
         (lab.inventory_path.parent / "slurm.asc").write_text(f"{lab.on('ctl', f'cat {KEY}')}\n")
         lines = lab.inventory_path.read_text().splitlines(keepends=True)
         text = "".join(line for line in lines if not line.startswith("slurm:"))
-        yield found(lab, f"{text}{SLURM}{WANTED}")
+        yield found(lab, f"{text}{slurm(kind)}{WANTED}")
 
 
-def test_a_cluster_on_rpms_when_deployed_then_it_has_schedmds_names_and_places_and_a_plan_is_empty(
-    founded: Founded,
+def slurm(kind: Platform) -> str:
+    """The key `slurm` of the cluster file."""
+    return SLURM.format(kind.word, SOURCES[kind.name])
+
+
+def rpms(lab: DeployedLab, kind: Platform) -> Path:
+    """The directory of a kind's RPMs on a host of the lab, by its path here."""
+    (found,) = Path(f"/proc/{lab.lab.host('n1').pid}/root{PLACE}/{SLURMS[kind.word][0]}").glob("[!r]*")
+    return found
+
+
+def test_a_cluster_on_rpms_when_deployed_then_it_has_names_and_places_of_the_kind_and_a_plan_is_empty(
+    founded: Founded, kind: Platform
 ) -> None:
     assert founded.phases >= {"packages", "users"}
     for host, role in (("ctl", "controller"), ("ctl", "database"), ("n1", "compute")):
-        assert {*EL_SMD.packages(role)} <= {*founded.lab.on(host, NAMES).split()}
+        assert {*kind.packages(role)} <= {*founded.lab.on(host, NAMES).split()}
     assert founded.lab.on("ctl", "scontrol show config | grep ^PluginDir").endswith("/usr/lib64/slurm")
-    assert "innodb_lock_wait_timeout" in founded.lab.on("ctl", f"cat {EL_SMD.database_settings}")
+    assert "innodb_lock_wait_timeout" in founded.lab.on("ctl", f"cat {kind.database_settings}")
     done = founded.lab.slurmfab("plan")
     assert done.returncode == 0, words_of(done)
 
@@ -72,24 +113,34 @@ def test_a_job_of_a_user_when_it_has_ended_then_it_is_on_record(founded: Founded
     founded.lab.until("ctl", f"{ON_RECORD} | grep ada", "ada|physics|COMPLETED")
 
 
-def test_a_dnf_that_was_killed_when_deployed_again_then_its_packages_are_whole(founded: Founded) -> None:
-    reinstall = "dnf -q -y --disableexcludes=all reinstall slurm slurm-slurmd"
+def test_a_dnf_that_was_killed_when_deployed_again_then_its_packages_are_whole(
+    founded: Founded, kind: Platform
+) -> None:
+    names = f"{kind.client} {kind.daemon_packages['slurmd']}"
+    files = " ".join(f"{PLACE}/{SLURMS[kind.word][0]}/*/{name}-2*.rpm" for name in names.split())
+    reinstall = f"dnf -q -y --disableexcludes=all reinstall {files if kind == EL_OPENHPC else names}"
     assert founded.lab.on("n1", f"touch {KILLER}; {reinstall} >/dev/null 2>&1; echo $?; rm {KILLER}") == "137"
     planned = founded.lab.slurmfab("plan")
     assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
     assert "unfinished" in words_of(planned)
+    checked = founded.lab.slurmfab("check-cluster", "--hosts", "n1")
+    assert f"{kind.client} unfinished" in words_of(checked)
     founded.lab.deploy()
-    assert founded.lab.on("n1", "rpm --verify --nodeps slurm slurm-slurmd; dnf -q check") == ""
+    assert founded.lab.on("n1", f"rpm --verify --nodeps {names} | grep /usr/; dnf -q check") == ""
     assert founded.lab.slurmfab("plan").returncode == 0
 
 
-def test_all_packages_when_upgraded_by_hand_then_slurm_is_not_among_them(founded: Founded) -> None:
+def test_all_packages_when_upgraded_by_hand_then_slurm_is_not_among_them(founded: Founded, kind: Platform) -> None:
+    if kind != EL_SMD:
+        pytest.skip("slurmfab has no source of its own on these hosts")
     held = founded.lab.on("n1", f"grep ^excludepkgs= {slurm_repository.PATH}")
-    assert held == f"excludepkgs={' '.join(EL_SMD.slurm_packages)}"
-    assert founded.lab.on("n1", "dnf -q repoquery slurm --available") == ""
+    assert held == f"excludepkgs={' '.join(kind.slurm_packages)}"
+    assert founded.lab.on("n1", f"dnf -q repoquery {kind.client} --available") == ""
 
 
-def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_the_reason(founded: Founded) -> None:
+def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_the_reason(
+    founded: Founded, kind: Platform
+) -> None:
     lab, text = founded.lab, founded.lab.inventory_path.read_text()
     lab.on("n1", "sed -i.before s/platform:el9/platform:el8/ /usr/lib/os-release")
     try:
@@ -98,7 +149,7 @@ def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_
         lab.on("n1", "mv /usr/lib/os-release.before /usr/lib/os-release")
     assert old.returncode == LEFT_OUT, words_of(old)
     assert "n1: it runs rocky (el8); of Enterprise Linux, slurmfab knows 9 and 10" in words_of(old)
-    lab.inventory_path.write_text(text.replace(SLURM, ""))
+    lab.inventory_path.write_text(text.replace(slurm(kind), ""))
     try:
         other = lab.slurmfab("plan")
     finally:
@@ -106,13 +157,37 @@ def test_a_host_of_another_release_or_kind_when_planned_then_it_is_refused_with_
     assert "it runs rocky, and the cluster file is for the distribution's packages" in words_of(other)
 
 
-def test_a_node_when_the_source_is_away_then_that_is_said_and_with_the_source_it_joins(founded: Founded) -> None:
+def test_packages_when_updated_then_newer_ones_are_there_and_slurm_stays(founded: Founded, kind: Platform) -> None:
+    if kind != EL_SMD:
+        pytest.skip("the same with every kind")
+    founded.lab.on("n1", SITES_OWN)
+    before = founded.lab.on("n1", "rpm --query slurm-slurmd; systemctl show --value -p MainPID slurmd")
+    planned = founded.lab.slurmfab("update", "--hosts", "n1", "--plan")
+    assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
+    assert "site-tool" in words_of(planned)
+    updated = founded.lab.slurmfab("update", "--hosts", "n1", "--yes")
+    assert updated.returncode == 0, words_of(updated)
+    assert founded.lab.on("n1", "rpm --query site-tool") == "site-tool-2-1.noarch"
+    assert founded.lab.on("n1", "rpm --query slurm-slurmd; systemctl show --value -p MainPID slurmd") == before
+    founded.lab.until("ctl", "sinfo -h -n n1 -o %t", "idle")
+
+
+def test_a_node_when_the_source_is_away_then_that_is_said_and_with_the_source_it_joins(
+    founded: Founded, kind: Platform
+) -> None:
+    place, name = f"{PLACE}/{SLURMS[kind.word][0]}", kind.daemon_packages["slurmd"]
+    beside = founded.lab.inventory_path.parent
     newcomer = (founded.lab.lab.host("n2").address, "--accept-new-host-keys")
-    founded.lab.on("n2", f"mv {PLACE}/slurm {PLACE}/away")
+    away = [path.rename(beside / path.name) for path in (beside / "rpms").glob(f"{name}-*")]
+    founded.lab.on("n2", f"mv {place} {place}-away")
     refused = founded.lab.slurmfab("add-node", *newcomer)
     assert refused.returncode in (FAILURE, LEFT_OUT), words_of(refused)
-    assert f"the package source {slurm_repository.NAME} cannot be reached (Curl error (37): " in words_of(refused)
-    founded.lab.on("n2", f"mv {PLACE}/away {PLACE}/slurm")
+    source = slurm_repository.NAME if kind == EL_SMD else f"lab-{SLURMS[kind.word][0]}"
+    told = f"n2: it lacks {name}, and the directory" if away else f"the package source {source} cannot be reached (Curl"
+    assert told in words_of(refused)
+    for path in away:
+        path.rename(beside / "rpms" / path.name)
+    founded.lab.on("n2", f"mv {place}-away {place}")
     added = founded.lab.slurmfab("add-node", *newcomer)
     assert added.returncode == 0, words_of(added)
     assert founded.lab.on("ctl", "runuser -u slurm -- srun -N2 hostname | sort | xargs") == "n1 n2"

@@ -20,11 +20,13 @@ from typing import Any
 
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, eventually
+from lab_user import PLATFORM
 from stock import Stock
 from suites import PACKAGES
 
+from slurmfab.cluster.slurm.platform import DNF
 from slurmfab.core.engine import record
-from slurmfab.lab import slurm_repository
+from slurmfab.lab import el_repository, slurm_repository
 
 pytestmark = pytest.mark.lab
 
@@ -42,9 +44,9 @@ SOURCE = f"""\
 slurm:
   packages: {PACKAGES}
   version: "24.11.*"
-  source: {{uris: "file:/srv/newer-slurm", suites: newer, key: key.asc}}
+  source: {{uris: "file:/srv/newer-slurm", {"" if PLATFORM.manager == DNF else "suites: newer, "}key: key.asc}}
 """
-NAME = "slurm" if PACKAGES == "smd" else "slurm-wlm"
+NAME = "slurm-wlm" if PACKAGES == "debian" else "slurm"
 """How Slurm's programs name themselves."""
 
 LONG = (
@@ -99,7 +101,7 @@ BY_HAND = "cd /etc/slurm && sed -i '/^#/d; /^$/d; 1i # ann, 2019' slurm.conf cgr
 FILES = "cat /etc/slurm/slurm.conf /etc/slurm/cgroup.conf"
 USES_LIBRARY = (
     "/usr/bin/python3 -c 'import ctypes, glob, time; "
-    'ctypes.CDLL(glob.glob("/usr/lib/*/slurm*/libslurmfull.so")[0]); time.sleep(1e9)\''
+    f'ctypes.CDLL(glob.glob("{PLATFORM.libraries}/slurm*/libslurmfull.so")[0]); time.sleep(1e9)\''
 )
 SERVICE = f"""\
 cd /etc/systemd/system
@@ -163,7 +165,8 @@ def start(hosts: DeployedLab, log: Path) -> subprocess.Popen[bytes]:
 def story(stock: Stock) -> Iterator[Story]:
     with stock.copy("trixie", database=True, nodes=2, newer_slurm=True) as hosts:
         beside = hosts.inventory_path.parent
-        shutil.copy(slurm_repository.ensure("trixie", print) / slurm_repository.KEY, beside / "key.asc")
+        newer = el_repository.newer_slurm(hosts.lab.spec, print)
+        shutil.copy(newer / slurm_repository.KEY, beside / "key.asc")
         without = re.sub("^slurm:.*\n", "", hosts.inventory_path.read_text(), flags=re.MULTILINE)
         hosts.inventory_path.write_text(without + PEOPLE + SOURCE)
         hosts.deploy()

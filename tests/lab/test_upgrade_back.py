@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab
+from lab_user import PLATFORM
 from stock import Stock
 from suites import PACKAGES, SUITES
 
-from slurmfab.lab import slurm_repository
+from slurmfab.cluster.slurm.platform import DNF
+from slurmfab.lab import el_repository, slurm_repository
 
 pytestmark = pytest.mark.lab
 
@@ -26,7 +28,7 @@ database: ctl
 slurm:
   packages: {PACKAGES}
   version: "24.11.*"
-  source: {{uris: "file:/srv/newer-slurm", suites: newer, key: key.asc}}
+  source: {{uris: "file:/srv/newer-slurm", {"" if PLATFORM.manager == DNF else "suites: newer, "}key: key.asc}}
 """
 HISTORY = "sacct -anXP -o JobID,JobName,User,State,ExitCode,Submit,Start,End"
 VERSIONS = "for one in slurmctld slurmd slurmdbd; do command -v $one >/dev/null && $one -V; done | sort -u"
@@ -40,7 +42,7 @@ def hosts(stock: Stock) -> Iterator[DeployedLab]:
         pytest.skip("the newer Slurm can be installed on trixie alone")
     with stock.copy("trixie", database=True, nodes=1, newer_slurm=True) as made:
         beside = made.inventory_path.parent
-        shutil.copy(slurm_repository.ensure("trixie", print) / slurm_repository.KEY, beside / "key.asc")
+        shutil.copy(el_repository.newer_slurm(made.lab.spec, print) / slurm_repository.KEY, beside / "key.asc")
         without = re.sub("^slurm:.*\n", "", made.inventory_path.read_text(), flags=re.MULTILINE)
         made.inventory_path.write_text(without + SOURCE)
         made.deploy()

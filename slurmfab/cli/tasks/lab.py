@@ -31,9 +31,9 @@ if TYPE_CHECKING:
         "offline": "hosts that reach no package mirror",
         "ipv6": "hosts with an IPv6 address and no IPv4 address",
         "dual": "hosts with an IPv4 and an IPv6 address",
-        "packages": "Slurm's packages: debian, or stand-ins: smd for SchedMD's, el-smd on one for Enterprise Linux",
+        "packages": "Slurm's packages: debian, or stand-ins: smd; el-smd, el, el-openhpc on one for Enterprise Linux",
         "shared": "directories that all hosts share, as a file server would give them: /home,/data",
-        "newer_slurm": "hosts see an apt repository with a newer Slurm as /srv/newer-slurm",
+        "newer_slurm": "hosts see a repository with a newer Slurm as /srv/newer-slurm",
         "output": "cluster file to write (default: configs/lab-NAME.yaml)",
     },
 )

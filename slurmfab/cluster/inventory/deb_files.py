@@ -6,7 +6,6 @@ up to a size; the program needs no dpkg, since it runs on other systems, too.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import io
 import lzma
@@ -19,6 +18,7 @@ from typing import BinaryIO
 
 from slurmfab.base.bounded_file import without_waiting
 from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.site_packages import PACKAGE_NAME
 
@@ -44,7 +44,7 @@ _DEPENDENCY = re.compile(r"\s*([a-z0-9][a-z0-9+.-]+)")
 
 
 @dataclass(frozen=True)
-class DebFile:
+class DebFile(FiledPackage):
     """A package in a file."""
 
     path: Path
@@ -89,31 +89,6 @@ class DebFile:
     def is_for(self, architecture: str) -> bool:
         """Whether hosts of an architecture can install it."""
         return self.architecture in ("all", architecture)
-
-    def digest(self) -> str:
-        """The SHA-256 of the file in hexadecimal digits. Raises InputError if the file cannot be read any more."""
-        found = hashlib.sha256()
-        try:
-            with self.path.open("rb") as file:
-                for piece in iter(lambda: file.read(1 << 20), b""):
-                    found.update(piece)
-                return found.hexdigest()
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be read: {error.strerror}.") from error
-
-    def pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the file in pieces with the number of bytes before; InputError if it is unreadable or has changed."""
-        done = 0
-        try:
-            with self.path.open("rb") as file:
-                while done < self.size:
-                    data = file.read(min(size, self.size - done))
-                    if not data:
-                        raise InputError(f"{self.path} became shorter while it was read; run the same command again.")
-                    yield done, data
-                    done += len(data)
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be read: {error.strerror}.") from error
 
     def index_entry(self) -> str:
         """Its entry in the index of a package source, without a line break at the end."""

@@ -20,7 +20,7 @@ _PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9./][A-Za-z0-9._/+~-]{0,100}")
 _ADDRESS = re.compile(r"(https?://|(file|copy):/)[A-Za-z0-9\[][A-Za-z0-9._~:/\[\]%+,@=-]{0,500}")
 _LOGIN = re.compile(r"https?://[^/]*@")
 _MOST = 16
-EL = "el-smd"  # the kind of packages of Enterprise Linux
+EL = ("el-smd", "el", "el-openhpc")  # the kinds of packages of Enterprise Linux
 
 
 class OtherSuite(NamedTuple):
@@ -45,8 +45,8 @@ class DnfRepository(NamedTuple):
     key: str  # path of the file with the OpenPGP key that signs its packages, beside the cluster file
 
 
-class DebDirectory(NamedTuple):
-    """A directory of .deb files on the deployer, beside the cluster file."""
+class PackageDirectory(NamedTuple):
+    """A directory of .deb or .rpm files on the deployer, beside the cluster file."""
 
     directory: str
 
@@ -134,7 +134,7 @@ class Source(Model):
         str | None, Field(min_length=1, description="File here with the OpenPGP key that signs the repository.")
     ] = None
     directory: Annotated[
-        str | None, Field(min_length=1, description="Directory here with .deb files, which are sent over SSH.")
+        str | None, Field(min_length=1, description="Directory here with .deb or .rpm files, which are sent over SSH.")
     ] = None
 
     @model_validator(mode="after")
@@ -142,7 +142,7 @@ class Source(Model):
         if sum(bool(one) for one in (self.suite, self.uris, self.directory)) != 1:
             raise ValueError(
                 "it needs exactly one of suite (of the hosts' own mirrors), uris (with key, and suites: a repository) "
-                "and directory (of .deb files)"
+                "and directory (of .deb or .rpm files)"
             )
         of_repository = {"suites": self.suites, "components": self.components, "key": self.key}
         strange = [name for name, value in of_repository.items() if value]
@@ -165,28 +165,32 @@ class Source(Model):
 
     def check_for(self, packages: str) -> None:
         """Refuse, by ValueError, a source that a kind of packages cannot have."""
-        if self.suite and packages in ("smd", EL):
+        if packages in EL:
+            self._check_for_dnf(packages)
+        elif self.suite and packages == "smd":
             raise ValueError(
-                f"packages: {packages}: no suite of a distribution has SchedMD's packages; their source is a "
-                f"repository (uris){' or a directory' if packages == 'smd' else ''}"
+                "packages: smd: no suite of a distribution has SchedMD's packages; their source is a repository (uris) "
+                "or a directory"
             )
-        if packages == EL and self.directory:
-            raise ValueError(
-                f"packages: {EL}: slurmfab does not send .rpm files yet. Make a repository of them (createrepo_c), "
-                "which hosts reach over HTTP or have mounted, and name it: source: {uris: …, key: …}"
-            )
-        if packages == EL and (self.suites or self.components):
-            raise ValueError(f"packages: {EL}: a repository of dnf has no suites and no components")
-        if packages != EL and self.uris and not self.suites:
+        elif self.uris and not self.suites:
             raise ValueError("suites is missing: the suites of the repository, such as trixie; ./ if it has none")
 
+    def _check_for_dnf(self, packages: str) -> None:
+        """Refuse, by ValueError, a source that Enterprise Linux does not have."""
+        if self.suite:
+            raise ValueError(
+                f"packages: {packages}: dnf knows no suites; the source is a repository (uris and key) or a directory"
+            )
+        if self.suites or self.components:
+            raise ValueError(f"packages: {packages}: a repository of dnf has no suites and no components")
+
     @property
-    def kind(self) -> OtherSuite | AptRepository | DnfRepository | DebDirectory:
+    def kind(self) -> OtherSuite | AptRepository | DnfRepository | PackageDirectory:
         """The source, as the one that it is."""
         if self.suite:
             return OtherSuite(self.suite)
         if self.directory:
-            return DebDirectory(self.directory)
+            return PackageDirectory(self.directory)
         if not self.suites:
             return DnfRepository(self.uris, self.key or "")
         default = () if any(one.endswith("/") for one in self.suites) else ("main",)
@@ -197,10 +201,10 @@ class SlurmPackages(Model):
     """Slurm's own packages."""
 
     packages: Annotated[
-        Literal["debian", "smd", "el-smd", "none"],
+        Literal["debian", "smd", "el-smd", "el", "el-openhpc", "none"],
         Field(
-            description="Debian's packages (slurmd, …), SchedMD's (smd: slurm-smd-slurmd, …; el-smd, on Enterprise "
-            "Linux: slurm-slurmd, …), or none, as from source."
+            description="Debian's packages (slurmd, …), SchedMD's (smd: slurm-smd-slurmd, …), on Enterprise Linux "
+            "SchedMD's (el-smd: slurm-slurmd, …), EPEL's (el) or OpenHPC's (el-openhpc), or none, as from source."
         ),
     ] = "debian"
     version: Annotated[
@@ -227,7 +231,7 @@ class SlurmPackages(Model):
         return self
 
     @property
-    def source(self) -> OtherSuite | AptRepository | DnfRepository | DebDirectory | None:
+    def source(self) -> OtherSuite | AptRepository | DnfRepository | PackageDirectory | None:
         """Where the packages come from; `None` for the hosts' own package sources."""
         return self.given.kind if self.given else None
 

@@ -43,7 +43,10 @@ class Manager:
     lists: str  # the program that has the list of installed packages
     remove: str  # what removes packages, without their names
     again: str  # what installs the package of a FILE anew
+    unfinished: str  # what is wrong with packages that it has not finished
+    finish: str  # what finishes them
     owner: str  # what tells the package of a file, without its path
+    archives: str  # the directory of downloaded packages
     older: str  # what also installs former versions, without packages
     joint: str  # what stands between the name and the version of a package
     versions: str  # shell text that prints name, version and `installed` of those of some packages (%s) that are
@@ -70,6 +73,7 @@ class Platform:
     like: tuple[str, ...]  # `ID` and `ID_LIKE` of os-release(5): any of them
     releases: tuple[str, ...]  # the codenames of the releases that it is for; empty for all
     core: str  # the package that all of Slurm's others need, by which the kind is known; empty for Slurm of no package
+    instead_of: str  # the kind whose names these packages have, too, and which only `core` tells apart; empty for none
     common: tuple[str, ...]  # packages that each host of a cluster needs
     by_role: Mapping[str, tuple[str, ...]]  # the package of each role's daemon, by role; empty for a role without one
     # Every package of Slurm's own of this kind, for pins and holds; those of libraries, which have a number in their
@@ -108,6 +112,8 @@ class Platform:
 
         Libraries do not: MPI libraries need some of the distribution's, whatever Slurm a host has.
         """
+        if self.instead_of:
+            return (self.core,)
         return tuple(filter(None, (self.core, self.client, *self.daemon_packages.values())))
 
     @property
@@ -124,7 +130,8 @@ class Platform:
     @property
     def protected(self) -> tuple[str, ...]:
         """The packages of daemons that serve the whole cluster, which are never removed along with others."""
-        return tuple(name for name in self.slurm_packages if name.endswith(("slurmctld", "slurmdbd", "slurmrestd")))
+        daemons = {"slurmctld", "slurmdbd", "slurmrestd"}
+        return tuple(name for name in self.slurm_packages if daemons & {*name.split("-")})
 
     @property
     def client(self) -> str:
@@ -177,7 +184,10 @@ APT = Manager(
     lists="dpkg",
     remove="apt-get remove",
     again="apt-get install --reinstall $(dpkg-query --search FILE | cut -d: -f1)",
+    unfinished="no package can be installed or upgraded there",
+    finish="dpkg --configure -a",
     owner="dpkg -S",
+    archives="/var/cache/apt/archives",
     older="apt-get install --allow-downgrades",
     joint="=",
     versions="dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n' %s 2>/dev/null || :",
@@ -196,7 +206,10 @@ DNF = Manager(
     lists="rpm",
     remove="dnf remove",
     again="dnf reinstall $(rpm --query --file --queryformat '%{NAME}' FILE)",
+    unfinished="dnf was killed, and their scripts have not run",
+    finish="dnf reinstall of them",
     owner="rpm --query --file",
+    archives="/var/cache/dnf",
     older="dnf --disableexcludes=all install",
     joint="-",
     versions="rpm --query --queryformat '%{NAME} %{VERSION}-%{RELEASE} installed\\n' %s || :",
@@ -215,6 +228,7 @@ DEBIAN = Platform(
     like=("debian", "ubuntu"),
     releases=(),
     core="slurm-wlm-basic-plugins",
+    instead_of="",
     # munge is named because Slurm 26.05 only recommends it; openssh-client because the slurm user uses SSH everywhere.
     # libpmix is not: Debian 13's slurm-client depends on it, and Debian 12's pmix plugin opens `libpmix.so`, which is
     # only in libpmix-dev, whose dependencies include a compiler.
@@ -280,6 +294,7 @@ DEBIAN_SMD = Platform(
     like=("debian", "ubuntu"),
     releases=(),
     core="slurm-smd",
+    instead_of="",
     common=("munge", "openssh-client", "slurm-smd-client"),
     by_role={
         "controller": ("slurm-smd-slurmctld",),
@@ -332,6 +347,7 @@ EL_SMD = Platform(
     like=("rhel", "ol"),
     releases=("el9", "el10"),
     core="slurm",
+    instead_of="",
     common=("munge", "openssh-clients", "slurm"),
     by_role={
         "controller": ("slurm-slurmctld",),
@@ -375,6 +391,60 @@ EL_SMD = Platform(
 No real one of these systems was deployed to: what is here is from slurm.spec and public pages of packages.
 """
 
+EL = replace(
+    EL_SMD,
+    name="el",
+    word="el",
+    title="EPEL's packages",
+    core="slurm-libs",
+    instead_of=EL_SMD.name,
+    slurm_packages=(
+        "slurm",
+        "slurm-contribs",
+        "slurm-devel",
+        "slurm-doc",
+        "slurm-gui",
+        "slurm-libs",
+        "slurm-nss_slurm",
+        "slurm-openlava",
+        "slurm-pam_slurm",
+        "slurm-perlapi",
+        "slurm-pmi*",
+        "slurm-rrdtool",
+        "slurm-sackd",
+        "slurm-slurmctld",
+        "slurm-slurmd",
+        "slurm-slurmdbd",
+        "slurm-slurmrestd",
+        "slurm-torque",
+    ),
+    rotates_logs=True,
+    oldest=SlurmVersion(22, 5),
+    slurm=SystemAccount("slurm", 0, "/var/lib/slurm", "/sbin/nologin", made_by="slurm"),
+)
+"""EPEL's packages, whose spec is Fedora's: names of SchedMD's, with the library in slurm-libs, and examples of
+slurm.conf and slurmdbd.conf at their places in /etc/slurm. No real ones were deployed."""
+
+EL_OPENHPC = replace(
+    EL_SMD,
+    name="el-openhpc",
+    word="el-openhpc",
+    title="OpenHPC's packages",
+    core="slurm-ohpc",
+    common=("munge", "openssh-clients", "slurm-ohpc"),
+    by_role={role: tuple(f"{name}-ohpc" for name in names) for role, names in EL_SMD.by_role.items()},
+    slurm_packages=(
+        *(f"{name}-ohpc" for name in EL_SMD.slurm_packages if name != "slurm-slurmrestd"),
+        "slurm-ohpc-slurmrestd",
+        "slurm-sview-ohpc",
+    ),
+    pam="slurm-pam_slurm-ohpc",
+    slurm=SystemAccount("slurm", 202, "/etc/slurm", "/sbin/nologin", made_by="slurm-ohpc"),
+    rest="slurm-ohpc-slurmrestd",
+)
+"""OpenHPC 3's packages, whose spec is made of SchedMD's: the same places and units; MUNGE is the distribution's. No
+real ones were deployed."""
+
 SOURCE = replace(
     DEBIAN,
     name="debian-source",
@@ -396,7 +466,7 @@ SOURCE = replace(
 """What `make install` makes; a build with another prefix, such as /opt/slurm, has links there. Programs, plugins and
 units are the site's: slurmfab keeps and checks them."""
 
-PLATFORMS: Mapping[str, Platform] = {one.name: one for one in (DEBIAN, DEBIAN_SMD, EL_SMD, SOURCE)}
+PLATFORMS: Mapping[str, Platform] = {one.name: one for one in (DEBIAN, DEBIAN_SMD, EL_SMD, EL, EL_OPENHPC, SOURCE)}
 """Every kind of packages that slurmfab knows, by name."""
 
 
@@ -453,7 +523,9 @@ def unsupported(kinds: Sequence[str], codename: str, meant: Platform) -> str:
 
 def all_installed(facts: HostFacts) -> tuple[Platform, ...]:
     """Every platform that a host has: none on a new host, and more than one on a host that is mixed up."""
-    found = tuple(one for one in PLATFORMS.values() if facts.packages.keys() & {*one.telling})
+    known = [one for one in PLATFORMS.values() if facts.packages.keys() & {*one.telling}]
+    others = {one.instead_of for one in known}
+    found = tuple(one for one in known if one.name not in others)
     return found or ((SOURCE,) if facts.slurm_versions and not is_unfinished(facts) else ())
 
 

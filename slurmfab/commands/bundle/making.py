@@ -16,7 +16,7 @@ from slurmfab.base.archive import format_size
 from slurmfab.base.errors import AgentFailed, HostFailed, InputError, SlurmfabError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
-from slurmfab.cluster.inventory import deb_files, loading, repository_key, slurm_debs
+from slurmfab.cluster.inventory import deb_files, loading, repository_key, slurm_package_files
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.cluster.inventory.firewall import MANAGED
@@ -154,8 +154,8 @@ def collect(run: Run, host: str, to: str) -> Path:
     reason = wrong_system(facts[host], run.inventory.cluster)
     if reason:
         raise SlurmfabError(f"{host}: {reason}")
-    beside = (*deb_files.read(run.inventory).values(), *slurm_debs.read(run.inventory))
-    files = tuple(one for one in beside if one.is_for(facts[host].architecture))
+    beside = (*deb_files.read(run.inventory).values(), *slurm_package_files.read(run.inventory))
+    files = tuple(one for one in beside if isinstance(one, DebFile) and one.is_for(facts[host].architecture))
     place = Path(to)
     is_file = is_file_path(to)
     directory = place.parent if is_file else (place if to else run.inventory.path.parent)

@@ -22,7 +22,7 @@ class BundleSource:
             from slurmfab.commands.bundle import selection
 
             return selection.refusals(inventory, plan_input, hosts)
-        if plan_input.deb_files or plan_input.slurm_debs:
+        if plan_input.deb_files or plan_input.slurm_package_files:
             from slurmfab.commands.bundle import sending
 
             return sending.refusals(plan_input, hosts)
@@ -34,7 +34,7 @@ class BundleSource:
             from slurmfab.commands.bundle import sending
 
             return sending.deliver_bundle(run, plan_input, resources)
-        if plan_input.deb_files or plan_input.slurm_debs:
+        if plan_input.deb_files or plan_input.slurm_package_files:
             from slurmfab.commands.bundle import sending
 
             return sending.deliver_files(run, plan_input, resources)

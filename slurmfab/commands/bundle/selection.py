@@ -13,7 +13,7 @@ from slurmfab.commands.bundle.archive import Bundle
 from slurmfab.commands.bundle.pinned import bundles
 from slurmfab.core.plan.phases import packages
 from slurmfab.core.plan.slurm_series import series
-from slurmfab.on_hosts.agent.packages.packages import Packages, is_version
+from slurmfab.on_hosts.agent.packages.packages import InstalledPackages, is_version
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.loading import Inventory
@@ -45,17 +45,20 @@ def expected_series(plan_input: PlanInput, fact: HostFacts) -> SlurmVersion:
 def lacking(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The names of wanted packages that are not installed on a host, or in another version, by its facts."""
     installed = plan_input.facts[host].packages
-    found = (text.partition("=") for one in wanted(plan_input, host) for text in one.texts(one.names))
-    return tuple(
-        name
-        for name, _, version in found
-        if name not in installed or (version and not is_version(installed[name], version))
-    )
+    found: list[str] = []
+    for one in wanted(plan_input, host):
+        versions = dict(text.split("=") for text in one.versions)
+        found += (
+            name
+            for name in one.names
+            if name not in installed or (name in versions and not is_version(installed[name], versions[name]))
+        )
+    return tuple(found)
 
 
-def wanted(plan_input: PlanInput, host: str) -> tuple[Packages, ...]:
+def wanted(plan_input: PlanInput, host: str) -> tuple[InstalledPackages, ...]:
     """The resources of a host that install packages."""
-    return tuple(one for one in packages.resources(plan_input, host) if isinstance(one, Packages))
+    return tuple(one for one in packages.resources(plan_input, host) if isinstance(one, InstalledPackages))
 
 
 def newest_for(found: Iterable[Bundle], fact: HostFacts) -> Bundle | None:

@@ -17,7 +17,8 @@ from slurmfab.base.archive import format_size
 from slurmfab.base.errors import AgentFailed, HostFailed, InputError, SlurmfabError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.cluster.inventory.filed_package import FiledPackage
+from slurmfab.cluster.slurm.platform import DNF
 from slurmfab.commands.bundle.archive import Bundle
 from slurmfab.commands.bundle.pinned import bundles, pin_first_uses
 from slurmfab.commands.bundle.selection import expected_series, lacking, newest_for, refusal
@@ -28,7 +29,7 @@ from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.packages.bundle_place import digest_of
-from slurmfab.on_hosts.agent.packages.packages import Packages
+from slurmfab.on_hosts.agent.packages.packages import InstalledPackages, Packages
 
 if TYPE_CHECKING:
     from slurmfab.core.engine.run import Run
@@ -171,33 +172,55 @@ def send_bundle_to_host(run: Run, host: str, bundle: Bundle, names: tuple[str, .
         send_file(run, host, bundle.digest, PackageFile(name, part.size, part.sha256, pieces), sent)
 
 
-Files = tuple[tuple[DebFile, str], ...]  # packages, each with the SHA-256 of its file
+Files = tuple[tuple[FiledPackage, str], ...]  # packages, each with the SHA-256 of its file
 
 
 def refusals(plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
     """The hosts, if they have facts, that lack a package whose file is for another architecture, and why."""
     reasons = {}
     for host in hosts:
-        there = plan_input.facts[host].architecture if host in plan_input.facts else ""
+        if host not in plan_input.facts:
+            continue
+        there = plan_input.facts[host].architecture
         wrong = [one for one in needed_files(plan_input, host) if there and not one.is_for(there)]
         if wrong:
             reasons[host] = (
                 f"{wrong[0].path} is for {wrong[0].architecture}, and the host is {there}. Give it one of its own: "
                 "groups under packages. Nothing was changed there."
             )
+        absent = no_files(plan_input, host)
+        if absent and not wrong:
+            reasons[host] = (
+                f"it lacks {', '.join(absent)}, and the directory of slurm.source has no such package for {there} of "
+                "the Slurm that the host has or gets. Put it there. Nothing was changed on this host."
+            )
     return reasons
 
 
-def needed_files(plan_input: PlanInput, host: str) -> tuple[DebFile, ...]:
+def no_files(plan_input: PlanInput, host: str) -> list[str]:
+    """Slurm's packages that a host with dnf lacks, and that no file of the cluster file's directory has for it."""
+    if plan_input.platform.manager != DNF:
+        return []
+    names = wanted(plan_input, host)
+    files = {one.name for one in in_files(plan_input, host, names)}
+    return sorted({*lacking(plan_input, host)} & {*plan_input.platform.slurm_packages} - files)
+
+
+def needed_files(plan_input: PlanInput, host: str) -> tuple[FiledPackage, ...]:
     """The packages in files that a host lacks, or has in another version; empty without facts of it."""
     if host not in plan_input.facts:
         return ()
-    absent = set(lacking(plan_input, host))
+    absent = {*lacking(plan_input, host), *killed(plan_input, host)}
     files = plan_input.deb_files
     return (
         *(files[one.file] for one in own(plan_input, host) if one.file in files and one.name in absent),
         *(one for one in in_files(plan_input, host, wanted(plan_input, host)) if one.name in absent),
     )
+
+
+def killed(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The packages that a killed dnf has left, which it installs anew from their files."""
+    return plan_input.facts[host].unfinished_packages if plan_input.platform.manager == DNF else ()
 
 
 def deliver_files(
@@ -222,7 +245,7 @@ def deliver_files(
 
 def from_files(resource: Resource, files: Files) -> Resource:
     """A resource that installs these packages from their files; resources of other kinds are unchanged."""
-    if not isinstance(resource, Packages) or not files:
+    if not isinstance(resource, InstalledPackages) or not files:
         return resource
     return replace(resource, files=tuple((one.name, one.file_name, sha256) for one, sha256 in files))
 

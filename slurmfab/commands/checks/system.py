@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from slurmfab.base.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
+from slurmfab.on_hosts.agent.dnf import killed_question
 from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.on_hosts.agent.files.free_space import LEAST_BYTES
 from slurmfab.on_hosts.agent.files.null_device import NULL
@@ -42,7 +43,7 @@ QUESTION = (
     f"timeout 10 {NOBODY} sh -c '{AS_USER}' $conf $munged 2>&1; echo {GAP}; "
     "state=$(sed -nE 's/^(StateSaveLocation|SlurmdSpoolDir)=//p' $conf 2>/dev/null); "
     f"timeout 10 df --block-size=1 --output=avail,itotal,iavail,target,file -- {' '.join(PLACES)} $state 2>/dev/null; "
-    f"echo {GAP}; awk '{UNFINISHED}' /var/lib/dpkg/status 2>/dev/null; "
+    f"echo {GAP}; awk '{UNFINISHED}' /var/lib/dpkg/status 2>/dev/null; {killed_question.QUESTION}; "
     f"echo {GAP}; ls /var/lib/dpkg/updates 2>/dev/null; :"
 )
 """A shell command whose output has four parts, separated by `GAP`: what an ordinary user can do; the room on the file
@@ -76,7 +77,7 @@ class System:
     encodes: bool = True  # whether an ordinary user gets a credential of munge, or munged's socket does not exist
     complaints: tuple[str, ...] = ()
     rooms: tuple[tuple[str, Room], ...] = ()  # file systems by directory
-    unfinished: tuple[str, ...] = ()  # packages that dpkg has not finished, as `NAME STATE`
+    unfinished: tuple[str, ...] = ()  # packages that dpkg or dnf has not finished, as `NAME STATE`
     is_interrupted: bool = False  # whether dpkg has left its journal
 
     def complaint(self, of: str) -> str:

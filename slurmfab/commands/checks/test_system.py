@@ -28,8 +28,9 @@ OTHERWISE = {
     "missing": "missing, says {lists} --verify",
     "unlinked": "missing, the link of update-alternatives to the program",
 }
-LEFT_OUT = ("/etc/", *(f"/usr/share/{name}/" for name in ("doc", "man", "locale", "info", "lintian")))
-"""Places of settings, and what a site may keep dpkg from unpacking (dpkg(1), --path-exclude)."""
+LEFT_OUT = ("/etc/", "/var/", *(f"/usr/share/{name}/" for name in ("doc", "man", "locale", "info", "lintian")))
+"""Places of settings, directories whose owner slurmfab sets, and what a site may keep dpkg from unpacking (dpkg(1),
+--path-exclude)."""
 
 MOST_FILES = 3
 WRITABLE, OPEN = 0o7, 0o1007
@@ -103,13 +104,12 @@ def test_file_systems_have_room(host: CheckedHost, cluster: Cluster, lock: Lock)
     assert not wrong, f"{'; '.join(wrong)}. Repair: remove what fills it: du -xah {mounts} | sort -h | tail"
 
 
-def test_packages_are_whole(host: CheckedHost) -> None:
-    """dpkg has finished what it began"""
-    found = system(host)
+def test_packages_are_whole(host: CheckedHost, cluster: Cluster) -> None:
+    """the package manager has finished what it began"""
+    found, manager = system(host), wanted(cluster).manager
     wrong = [*found.unfinished[:3], *(["dpkg was interrupted"] if found.is_interrupted else [])]
     assert not wrong, (
-        f"{'; '.join(wrong)}: no package can be installed or upgraded there. Repair: {deploy(host.name)}, or dpkg "
-        "--configure -a there"
+        f"{'; '.join(wrong)}: {manager.unfinished}. Repair: {deploy(host.name)}, or {manager.finish} there"
     )
 
 

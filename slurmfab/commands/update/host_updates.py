@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from slurmfab.base.errors import HostError, SlurmfabError
 from slurmfab.base.json_output import Key, shows
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.slurm.platform import PLATFORMS
+from slurmfab.cluster.slurm.platform import PLATFORMS, wanted
 from slurmfab.core.engine import requests, sleeping
 from slurmfab.core.engine.actor import who
 from slurmfab.core.engine.run import Run
@@ -162,6 +162,7 @@ def ask_updates(run: Run, host: str, *, only_security: bool, fetches: bool) -> H
     """What an update would do on one host; arguments as of `ask_hosts`, HostError if it does not answer."""
     request = {
         "op": "updates",
+        "manager": wanted(run.inventory.cluster).manager.name,
         "slurm": slurms_own(),
         "security": only_security,
         "fetch": fetches,

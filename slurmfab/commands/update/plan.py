@@ -130,7 +130,7 @@ def group_lines(plan: UpdatePlan, hosts: tuple[str, ...], one: HostUpdates, *, v
     for reason in one.reboot_reasons:
         yield f"  needs a reboot{'' if plan.reboots else ' (--reboot)'}: {reason}"
     if one.unfinished:
-        yield f"  dpkg has not finished: {one.unfinished}; this is tried first"
+        yield f"  not finished: {one.unfinished}; this is tried first"
     if one.has_old_lists:
         yield f"  its package lists {format_age(one.age)}, so newer versions may be missing here"
     if one.trouble:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from slurmfab.base.errors import HostError, SlurmfabError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.slurm import platform
 from slurmfab.commands.nodes import node_proof
 from slurmfab.commands.nodes.batches import batches
 from slurmfab.commands.nodes.drain import format_reason
@@ -26,12 +27,12 @@ from slurmfab.core.engine.node_changes import change, work_on_each
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.requests import request_apply
 from slurmfab.core.engine.run import Run
+from slurmfab.core.plan.package_managers import kinds
 from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, Outcome
 from slurmfab.on_hosts.agent.nodes.drain import NodeDrain
 from slurmfab.on_hosts.agent.nodes.states import FOR_UPDATE, NodeState
-from slurmfab.on_hosts.agent.packages.updates import Updates
 from slurmfab.on_hosts.agent.services.units import MachineReboot
 from slurmfab.on_hosts.agent.slurm.renewed_daemons import RenewedDaemons
 
@@ -141,12 +142,13 @@ def drain_and_wait(
 
 
 def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> None:
-    """Update a host's packages, uncompleted ones first, as apt knows no others then; DeployFailed, HostError."""
+    """Update a host's packages, uncompleted ones first, as there may be no others then; DeployFailed, HostError."""
+    kind = kinds(platform.wanted(run.inventory.cluster)).updates
     if updates.unfinished:
-        change(run, "update", host, Updates((), slurms_own()))
+        change(run, "update", host, kind((), slurms_own()))
         updates = ask_updates(run, host, only_security=rolling.only_security, fetches=False)
     if updates.packages:
-        change(run, "update", host, Updates(updates.versions, slurms_own()))
+        change(run, "update", host, kind(updates.versions, slurms_own()))
 
 
 def reboot_needs(run: Run, hosts: tuple[str, ...], rolling: Rolling) -> dict[str, tuple[str, ...]]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from slurmfab.base.errors import SlurmfabError, Unreachable
 from slurmfab.base.hostlist import fold
-from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.nodes.batches import batch_size
@@ -16,7 +15,6 @@ from slurmfab.commands.update.rolling import Rolling, left_drained, roll
 from slurmfab.core.engine import session
 from slurmfab.core.engine.requests import require_claim
 from slurmfab.core.engine.run import Run, RunOptions
-from slurmfab.core.plan.preflight.enterprise_linux import refuse_command
 from slurmfab.core.status import snapshot
 
 
@@ -37,7 +35,6 @@ class UpdateOptions:
 def update(cluster: str, options: UpdateOptions, output: session.Output) -> int:
     """Show what to update, and do it if agreed; InputError for wrong options, SlurmfabError if it stops."""
     known = loading.load_named(cluster)
-    refuse_command(known.cluster, f"{FAB} update")
     run = session.start(known, options.hosts, output, RunOptions("update", asks=not options.yes))
     nodes = [host for host in run.hosts if host in known.cluster.compute_nodes]
     size = batch_size(options.at_once, len(nodes))

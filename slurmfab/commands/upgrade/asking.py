@@ -12,7 +12,7 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import repository_key
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.inventory.slurm_packages import AptRepository, OtherSuite, SlurmPackages
+from slurmfab.cluster.inventory.slurm_packages import AptRepository, DnfRepository, OtherSuite, SlurmPackages
 from slurmfab.cluster.slurm import platform
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.commands.upgrade.asked import Asked, HostState, Offer, host_state, offer
@@ -23,9 +23,10 @@ from slurmfab.core.plan.hand_made_files import is_hand_made
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH as SLURMDBD_CONF
+from slurmfab.on_hosts.agent.dnf import slurm_repository
 
-ARCHIVES, DATABASE = "/var/cache/apt/archives", "/var/lib/mysql"
-"""Directories whose room matters: of fetched packages, and of the database server."""
+DATABASE = "/var/lib/mysql"
+"""The database server's directory, whose room matters."""
 
 
 def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
@@ -93,6 +94,7 @@ def place_of(cluster: Cluster) -> dict[str, Any]:
     """Where Slurm's packages are on a host, for the agent."""
     kind = platform.wanted(cluster)
     return {
+        "manager": kind.manager.name,
         "names": kind.slurm_packages,
         "plugins": [f"{kind.libraries}/{kind.plugin_directory}"],
         "programs": kind.programs,
@@ -102,11 +104,12 @@ def place_of(cluster: Cluster) -> dict[str, Any]:
 def ask_host(run: Run, facts: HostFacts, state: str) -> HostState:
     """Ask one host what it has. Raises HostError if it does not answer, or its answer was refused."""
     cluster, host = run.inventory.cluster, facts.name
-    request: dict[str, Any] = {"op": "upgrade", **place_of(cluster), "paths": [ARCHIVES]}
+    archives = platform.wanted(cluster).manager.archives
+    request: dict[str, Any] = {"op": "upgrade", **place_of(cluster), "paths": [archives]}
     if host in cluster.controllers:
         request |= {"state": state, "jobs": host == run.controller}
     if cluster.database and host in cluster.database_hosts:
-        request |= {"database": cluster.database.name, "paths": [ARCHIVES, DATABASE]}
+        request |= {"database": cluster.database.name, "paths": [archives, DATABASE]}
         request |= {"settings": SLURMDBD_CONF} if cluster.database.external else {}
     answer = answer_value(host, run.transport.call(host, request), "upgrade")
     return host_state(release_of(facts), answer)
@@ -132,7 +135,7 @@ def offers(
     wanted = replace(run.inventory, cluster=cluster)
     request = {"op": "upgrade-offer", **place_of(cluster), "version": version, **source_of(wanted)}
     chosen = {some[0]: some for some in alike.values()}
-    run.progress.begin("asking apt", tuple(chosen))
+    run.progress.begin(f"asking {platform.wanted(cluster).manager.name}", tuple(chosen))
     found: dict[str, Offer] = {}
     own: dict[str, Offer] = {}
     for host, answer in on_each(chosen, lambda host: ask_offer(run, host, request)):
@@ -167,6 +170,9 @@ def source_of(wanted: Inventory) -> dict[str, str]:
     source = wanted.cluster.slurm.source
     if isinstance(source, OtherSuite):
         return {"suite": source.suite}
+    if isinstance(source, DnfRepository):
+        held = platform.wanted(wanted.cluster).slurm_packages
+        return {"repo": slurm_repository.text(source.uris, held), "key": repository_key.read(wanted)}
     if isinstance(source, AptRepository):
         lines = ["Types: deb", f"URIs: {' '.join(source.uris)}", f"Suites: {' '.join(source.suites)}"]
         lines += [f"Components: {' '.join(source.components)}"] if source.components else []

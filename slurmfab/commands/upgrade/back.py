@@ -13,6 +13,7 @@ from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
+from slurmfab.cluster.slurm import platform
 from slurmfab.commands.backup import archive, decryption, restoring, trust
 from slurmfab.commands.backup.archive import Backup
 from slurmfab.commands.upgrade import asking, under_way
@@ -22,9 +23,9 @@ from slurmfab.core.engine.node_changes import change_each, work_on_each
 from slurmfab.core.engine.requests import require_claim
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.session import Output
+from slurmfab.core.plan.package_managers import kinds
 from slurmfab.on_hosts.agent.backup.archive import CLUSTER_FILE, LOCK
 from slurmfab.on_hosts.agent.services.service import Service
-from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
 from slurmfab.on_hosts.agent.upgrade.slurm_users import OWN
 
 
@@ -95,7 +96,8 @@ def put_back(run: Run, backup: Backup, before: Mapping[str, Mapping[str, str]]) 
         some = [host for host in wanted if daemon in there[host].programs]
         change_each(run, "stop", some, Service(daemon, running=False))
     require(run, wanted, "did not stop its daemons")
-    work_on_each(run, wanted, lambda host: change_each(run, "packages", (host,), ExchangedPackages(wanted[host])))
+    exchanged = kinds(platform.wanted(run.inventory.cluster)).exchanged
+    work_on_each(run, wanted, lambda host: change_each(run, "packages", (host,), exchanged(wanted[host])))
     require(run, wanted, "did not get the packages of before")
     write_key(run, backup)
     under_way.put(run, None)

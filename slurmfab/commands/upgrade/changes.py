@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.slurm.platform import wanted as wanted_platform
 from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep
 from slurmfab.commands.upgrade.refusals import series as of
 from slurmfab.core.engine.actor import stamp
+from slurmfab.core.plan.package_managers import kinds
 from slurmfab.core.plan.phases import slurm_conf, slurm_source
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -55,10 +57,11 @@ class Changes:
         wanted = step.packages.get(host, {})
         if not wanted:
             return ()
-        source = slurm_source.of_cluster(self.cluster, self.slurm_key)
+        exchanged = kinds(wanted_platform(self.cluster)).exchanged
+        source = slurm_source.of_upgrade(self.cluster, self.slurm_key)
         others = tuple(f"{name}={version}" for name, version in sorted(self.hosts[host].others.items()))
         versions = tuple(f"{name}={version}" for name, version in sorted(wanted.items()))
-        return (*((source,) if source else ()), ExchangedPackages(versions, others, self.stops(step, host)))
+        return (*((source,) if source else ()), exchanged(versions, others, self.stops(step, host)))
 
     def stops(self, step: UpgradeStep, host: str) -> tuple[str, ...]:
         """The units of a host that must not run while its packages are exchanged."""

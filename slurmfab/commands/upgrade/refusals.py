@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from slurmfab.base.archive import format_size
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.slurm import window
+from slurmfab.cluster.slurm import platform, window
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.cluster.slurm.window import Member
 from slurmfab.commands.upgrade.asked import Asked, HostState
@@ -55,14 +55,15 @@ def refusals(asked: Asked, hosts: Mapping[str, HostVersions], to: SlurmVersion) 
 def of_source(asked: Asked, hosts: Mapping[str, HostVersions]) -> Iterator[str]:
     """Yield why hosts could not get the new packages."""
     wanted = f"Slurm {asked.version}" if asked.version else f"Slurm from the suite {asked.suite}"
+    manager = platform.wanted(asked.cluster).manager.name
     for release, offer in asked.offers.items():
         some = fold(host for host, state in asked.hosts.items() if state.release == release)
         if offer.trouble:
-            yield f"{some} ({release}): apt would not install {wanted}: {offer.trouble}"
+            yield f"{some} ({release}): {manager} would not install {wanted}: {offer.trouble}"
         elif offer.removed:
             yield (
-                f"{some} ({release}): with {wanted}, apt would remove {', '.join(offer.removed)}. Remove or replace "
-                "these first, if nothing needs them."
+                f"{some} ({release}): with {wanted}, {manager} would remove {', '.join(offer.removed)}. Remove or "
+                "replace these first, if nothing needs them."
             )
         elif not offer.versions and not has_it_all(asked, release):
             there = f"; they have {', '.join(offer.offered[:5])}" if offer.offered else ""

@@ -11,10 +11,9 @@ from pydantic import ValidationError
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.slurm_packages import DebDirectory, SlurmPackages, series_of
+from slurmfab.cluster.inventory.slurm_packages import PackageDirectory, SlurmPackages, series_of
 from slurmfab.cluster.slurm.platform import SOURCE
 from slurmfab.cluster.slurm.versions import NEWEST
-from slurmfab.core.plan.preflight.enterprise_linux import refuse_command
 from slurmfab.on_hosts.agent.slurm.state_versions import SERIES
 
 _SERIES = re.compile(r"\d\d\.\d\d")
@@ -45,15 +44,14 @@ def target_of(cluster: Cluster, to: str, suite: str) -> SlurmPackages:
     """The key `slurm` as the upgrade leaves it; without a version where the suite's own is wanted.
 
     `to`, `suite`: of the options, or empty. Raises InputError if nothing says where to, a value is wrong, or no source
-    of apt's has the packages.
+    on the hosts has the packages.
     """
     present = cluster.slurm
-    refuse_command(cluster, f"{FAB} upgrade")
     refuse_source(present)
     wanted = with_options(present, to, suite)
-    if isinstance(wanted.source, DebDirectory) or cluster.bundle:
+    if isinstance(wanted.source, PackageDirectory) or cluster.bundle:
         raise InputError(
-            f"{FAB} upgrade gets packages from apt's sources on the hosts; it sends none from a directory or a bundle. "
+            f"{FAB} upgrade gets packages from the hosts' package sources; it sends none from a directory or a bundle. "
             "Make a repository of them (slurm: {source: {uris: …}}). Nothing was changed."
         )
     return wanted

@@ -15,8 +15,8 @@ from slurmfab.cluster.inventory import (
     job_scripts,
     people_ids,
     repository_key,
-    slurm_debs,
     slurm_files,
+    slurm_package_files,
     system_ids,
 )
 from slurmfab.cluster.inventory.loading import Inventory, with_lines
@@ -63,7 +63,7 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
         own_files=all_of.take(lambda: file_contents.read_whole(cluster, beside), ()),
         deb_files=all_of.take(lambda: deb_files.read(inventory), {}),
         slurm_key=all_of.take(lambda: repository_key.read(inventory), ""),
-        slurm_debs=all_of.take(lambda: slurm_debs.read(inventory), ()),
+        slurm_package_files=all_of.take(lambda: slurm_package_files.read(inventory), ()),
     )
     all_of.refuse()
     return read

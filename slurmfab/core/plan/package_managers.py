@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from slurmfab.cluster.slurm.platform import APT, DNF, Platform
 from slurmfab.on_hosts.agent.dnf.dnf_packages import DnfPackages
 from slurmfab.on_hosts.agent.dnf.dnf_removals import DnfFormerPackages, DnfRemovedPackages
+from slurmfab.on_hosts.agent.dnf.dnf_updates import DnfUpdates
 from slurmfab.on_hosts.agent.packages.former_packages import FormerPackages, RemovedPackages
 from slurmfab.on_hosts.agent.packages.packages import InstalledPackages, Packages
+from slurmfab.on_hosts.agent.packages.updates import Updates
+from slurmfab.on_hosts.agent.upgrade.exchanged_packages import ExchangedPackages
+from slurmfab.on_hosts.agent.upgrade.exchanged_rpms import DnfExchangedPackages
 
 
 @dataclass(frozen=True)
@@ -19,11 +23,13 @@ class Kinds:
     installed: type[InstalledPackages]
     former: type[FormerPackages]
     removed: type[RemovedPackages]
+    exchanged: type[ExchangedPackages]
+    updates: type[Updates]
 
 
 KINDS: Mapping[str, Kinds] = {
-    APT.name: Kinds(Packages, FormerPackages, RemovedPackages),
-    DNF.name: Kinds(DnfPackages, DnfFormerPackages, DnfRemovedPackages),
+    APT.name: Kinds(Packages, FormerPackages, RemovedPackages, ExchangedPackages, Updates),
+    DNF.name: Kinds(DnfPackages, DnfFormerPackages, DnfRemovedPackages, DnfExchangedPackages, DnfUpdates),
 }
 
 

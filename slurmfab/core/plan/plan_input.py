@@ -17,6 +17,7 @@ from slurmfab.cluster.inventory import trusted_addresses
 from slurmfab.cluster.inventory.cluster import Cluster, Partition
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.cluster.inventory.file_contents import Content
+from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.cluster.inventory.slurm_files import SiteFile
 from slurmfab.cluster.slurm import accounting, render
@@ -73,7 +74,7 @@ class LocalInput:
     # the OpenPGP key of the repository with Slurm's packages; empty where there is none
     slurm_key: str = field(default="", repr=False)
     # Slurm's packages beside the cluster file, if they come from there
-    slurm_debs: tuple[DebFile, ...] = field(default=(), repr=False)
+    slurm_package_files: tuple[FiledPackage, ...] = field(default=(), repr=False)
     # password of the IPMI controllers of nodes; empty where none is needed
     power_password: str = field(default="", repr=False)
 

@@ -18,6 +18,8 @@ KINDS = {
     "connections": "nodes.connections:Connections",
     "directory-service": "people.directory_service:DirectoryService",
     "directory": "files.directory:Directory",
+    "dnf-updates": "dnf.dnf_updates:DnfUpdates",
+    "dnf-packages-exchanged": "upgrade.exchanged_rpms:DnfExchangedPackages",
     "dnf-packages": "dnf.dnf_packages:DnfPackages",
     "dnf-packages-former": "dnf.dnf_removals:DnfFormerPackages",
     "dnf-packages-gone": "dnf.dnf_removals:DnfRemovedPackages",

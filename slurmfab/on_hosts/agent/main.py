@@ -244,7 +244,7 @@ MODULE_OF = {
     "trial-jobs": "upgrade.trial_jobs",
     "upgrade": "upgrade.reading",
     "upgrade-offer": "upgrade.offer",
-    "updates": "packages.updates",
+    "updates": "upgrade.host_updates",
     "save": "backup.stream",
     "collect": "packages.bundle_making",
     "stage": "backup.staged_parts",

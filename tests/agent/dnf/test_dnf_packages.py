@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rpm_packages import Repository, run, write_sources
 
+from slurmfab.cluster.inventory import rpm_files
 from slurmfab.cluster.slurm.platform import EL_SMD
 from slurmfab.on_hosts.agent.core.resource import Context, Outcome, apply
-from slurmfab.on_hosts.agent.dnf import dnf
+from slurmfab.on_hosts.agent.dnf import dnf, dnf_offer, dnf_updates, slurm_repository
 from slurmfab.on_hosts.agent.dnf.dnf_packages import DnfPackages
 from slurmfab.on_hosts.agent.dnf.dnf_removals import DnfFormerPackages, DnfRemovedPackages
+from slurmfab.on_hosts.agent.dnf.dnf_updates import DnfUpdates
 from slurmfab.on_hosts.agent.facts import facts
-from slurmfab.on_hosts.agent.packages import added_packages
+from slurmfab.on_hosts.agent.packages import added_packages, bundle_place, bundle_staging
+from slurmfab.on_hosts.agent.upgrade.exchanged_rpms import DnfExchangedPackages
 
 WAITS = 3.0  # seconds for which a lock is held
 NODE = ("munge", "slurm", "slurm-slurmd")
@@ -144,6 +149,97 @@ def test_a_package_that_cannot_be_installed_when_applied_then_the_reason_is_said
     outcome = apply(wanted("munge", name), el)
     assert outcome.status == "failed"
     assert words in outcome.message, outcome.message
+
+
+def test_packages_in_files_when_installed_or_killed_then_no_source_has_to_have_them(
+    el: Context, repository: Repository
+) -> None:
+    apply(wanted("munge"), el)
+    Path(el.path(slurm_repository.PATH)).unlink()
+    known = {one.name: one for one in map(rpm_files.package_in, repository.folder.rglob("*-24.11.5-*.rpm"))}
+    files = tuple((name, known[name].file_name, known[name].digest()) for name in ("slurm", "slurm-slurmd"))
+    digest = bundle_place.digest_of((file, sha256) for _, file, sha256 in files)
+    bundle_staging.begin_files(el, digest, {file: sha256 for _, file, sha256 in files}, (1, 1))
+    for name, file, _ in files:
+        shutil.copy(known[name].path, f"{el.path(bundle_place.place_of(digest))}/{file}")
+    resource = replace(wanted(*NODE), files=files, versions=tuple(f"{name}=24.11.5-1.el9" for name, *_ in files))
+    mark = Path(el.path("/kill-slurm"))
+    mark.touch()
+    assert apply(resource, el).status == "failed"
+    mark.unlink()
+    converged(resource, el)
+    assert installed(el) == {"munge": "0.5.13", "slurm": "24.11.5", "slurm-slurmd": "24.11.5"}
+    assert not Path(el.path(bundle_place.PLACE)).exists()
+
+
+def test_an_example_of_settings_when_its_package_is_installed_then_it_is_no_cluster(el: Context) -> None:
+    example = Path(el.path("/etc/slurm/slurmdbd.conf"))
+    converged(wanted("munge", "slurm-slurmdbd"), el)
+    assert not example.exists()
+    run("dnf", "--installroot", el.root, "--disableexcludes=all", "-y", "-q", "reinstall", "slurm-slurmdbd")
+    example.write_text("DbdHost=db1\n")
+    assert apply(wanted("munge", "slurm-slurmdbd"), el).status == "ok"
+    assert example.exists()
+
+
+def test_a_newer_slurm_when_exchanged_then_all_its_packages_have_it_and_others_stay(el: Context) -> None:
+    apply(wanted(*NODE), el)
+    request = {"names": EL_SMD.slurm_packages, "plugins": ["/usr/lib64/slurm"], "version": "26.05.*"}
+    offer = dnf_offer.read(request, el)
+    new = {"slurm": "26.05.1-1.el9", "slurm-slurmd": "26.05.1-1.el9"}
+    assert (offer["versions"], offer["others"], offer["removed"], offer["trouble"]) == (new, {}, [], "")
+    assert offer["offered"] == ["26.05.1-1.el9", "24.11.5-1.el9"]
+    exchange = DnfExchangedPackages(tuple(f"{name}={version}" for name, version in new.items()))
+    assert apply(exchange, el).status == "changed"
+    assert apply(exchange, el).status == "ok"
+    assert installed(el) == {"munge": "0.5.13", "slurm": "26.05.1", "slurm-slurmd": "26.05.1"}
+    back = DnfExchangedPackages(("slurm=24.11.5-1.el9", "slurm-slurmd=24.11.5-1.el9"))
+    assert apply(back, el).status == "changed"
+    assert installed(el)["slurm-slurmd"] == "24.11.5"
+
+
+def test_a_newer_slurm_when_the_source_does_not_have_it_then_nothing_is_offered(el: Context) -> None:
+    assert "none of Slurm's packages" in dnf_offer.read({"names": ("slurm",), "plugins": []}, el)["trouble"]
+    apply(wanted(*NODE), el)
+    offer = dnf_offer.read({"names": EL_SMD.slurm_packages, "plugins": [], "version": "25.11.*"}, el)
+    assert (offer["versions"], offer["trouble"]) == ({}, "")
+
+
+def test_updates_when_read_and_installed_then_slurm_stays_as_it_is(el: Context) -> None:
+    apply(wanted(*NODE), el)
+    told = dnf_updates.read({"slurm": EL_SMD.slurm_packages}, el)
+    assert told["packages"] == []
+    newer = ["24.11.5-1.el9", "26.05.1-1.el9", "slurm"]
+    assert told["kept"] == [["slurm", *newer], ["slurm-slurmd", *newer]]
+    run("dnf", "--installroot", el.root, "-y", "-q", "install", "site-tool-1.0")
+    told = dnf_updates.read({"slurm": EL_SMD.slurm_packages}, el)
+    assert told["packages"] == [["site-tool", "1.0-1.el9", "24.11.5-1.el9", False]]
+    assert dnf_updates.read({"slurm": EL_SMD.slurm_packages, "security": True}, el)["packages"] == []
+    update = DnfUpdates(("site-tool=24.11.5-1.el9",), EL_SMD.slurm_packages)
+    assert apply(update, el).status == "changed"
+    assert apply(update, el).status == "ok"
+    assert installed(el)["slurm"] == "24.11.5"
+
+
+@pytest.mark.parametrize(
+    ("running", "installed", "reasons"),
+    [
+        ("5.14.0-427.13.1.el9_4.x86_64", ("5.14.0-427.13.1.el9_4.x86_64",), []),
+        (
+            "5.14.0-427.13.1.el9_4.x86_64",
+            ("5.14.0-427.13.1.el9_4.x86_64", "5.14.0-427.9.1.el9_4.x86_64", "5.14.0-503.1.1.el9_5.x86_64"),
+            ["kernel 5.14.0-427.13.1.el9_4.x86_64 runs, 5.14.0-503.1.1.el9_5.x86_64 is installed"],
+        ),
+        ("6.1.0-25-amd64", ("5.14.0-503.1.1.el9_5.x86_64",), []),
+    ],
+)
+def test_a_reboot_when_a_newer_kernel_is_installed_then_it_is_due(
+    tmp_path: Path, running: str, installed: tuple[str, ...], reasons: list[str]
+) -> None:
+    (tmp_path / "boot").mkdir()
+    for release in installed:
+        (tmp_path / f"boot/vmlinuz-{release}").touch()
+    assert dnf_updates.reboot_reasons(str(tmp_path), running) == reasons
 
 
 def test_packages_of_another_key_when_installed_then_nothing_is(el: Context, repository: Repository) -> None:

@@ -44,10 +44,10 @@ def test_a_sound_host_passes_all_checks(known: Inventory) -> None:
     test_system.test_users_can_read_slurm_conf(host(), {}, known.cluster, known.lock)
     for check in (
         test_system.test_users_get_credentials,
-        test_system.test_packages_are_whole,
         test_system.test_python_is_there,
     ):
         check(host())
+    test_system.test_packages_are_whole(host(), known.cluster)
     test_system.test_file_systems_have_room(host(), known.cluster, known.lock)
 
 
@@ -90,9 +90,17 @@ def test_a_full_file_system_is_named_if_the_hosts_daemons_write_there(
 
 
 def test_packages_that_dpkg_has_not_finished_are_named() -> None:
-    told = failure(test_system.test_packages_are_whole, host(packages="tar half-configured\n", journal="0001\n"))
+    found = host(packages="tar half-configured\n", journal="0001\n")
+    told = failure(test_system.test_packages_are_whole, found, cluster())
     assert told.startswith("tar half-configured; dpkg was interrupted: no package can be installed")
     assert "dpkg --configure -a" in told
+
+
+def test_packages_that_a_killed_dnf_has_left_when_checked_then_they_are_named() -> None:
+    wanted = cluster(THREE_HOSTS + 'slurm: {packages: el-smd, version: "24.11.*"}\n')
+    told = failure(test_system.test_packages_are_whole, host(packages="slurm unfinished\n"), wanted)
+    assert told.startswith("slurm unfinished: dnf was killed, and their scripts have not run. Repair: ")
+    assert "dnf reinstall of them there" in told
 
 
 def test_a_host_without_python_is_told() -> None:

@@ -6,17 +6,18 @@ import base64
 from pathlib import Path
 
 import made_debs
+import made_rpms
 import pytest
 from support import THREE_HOSTS, cluster
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.inventory import loading, repository_key, slurm_debs
+from slurmfab.cluster.inventory import loading, repository_key, slurm_package_files
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.slurm_packages import (
     AptRepository,
-    DebDirectory,
     DnfRepository,
     OtherSuite,
+    PackageDirectory,
     SlurmPackages,
 )
 from slurmfab.cluster.slurm.versions import SlurmVersion
@@ -44,9 +45,9 @@ def slurm(said: str) -> SlurmPackages:
     return cluster(f"{THREE_HOSTS}slurm: {said}\n").slurm
 
 
-def inventory(folder: Path, said: str) -> Inventory:
+def inventory(folder: Path, said: str, kind: str = "debian") -> Inventory:
     path = folder / "cluster.yaml"
-    path.write_text(f"{THREE_HOSTS}slurm:\n  version: '26.05.*'\n  source: {said}\n")
+    path.write_text(f"{THREE_HOSTS}slurm:\n  version: '26.05.*'\n  source: {said}\n  packages: {kind}\n")
     return loading.load(path)
 
 
@@ -66,7 +67,7 @@ def test_a_source_is_one_of_three() -> None:
     dnf = slurm("{packages: el-smd, version: '26.05.*', source: {uris: 'https://a.example/el9', key: k.asc}}").source
     assert dnf == DnfRepository(("https://a.example/el9",), "k.asc")
     smd = slurm("{packages: smd, version: '25.11.*', source: {directory: debs}}")
-    assert (smd.source, smd.series, smd.is_default) == (DebDirectory("debs"), SlurmVersion(25, 11), False)
+    assert (smd.source, smd.series, smd.is_default) == (PackageDirectory("debs"), SlurmVersion(25, 11), False)
 
 
 @pytest.mark.parametrize("version", ["26.05.*", "26.05.5", "24.11.5-4", "26.05.5-1~bpo13+1", "23.11.4-1.2ubuntu5"])
@@ -77,7 +78,7 @@ def test_a_version_is_one_of_slurms_or_of_a_package(version: str) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("{packages: rpm}", "slurm.packages: it must be 'debian', 'smd', 'el-smd' or 'none'"),
+        ("{packages: rpm}", "slurm.packages: it must be 'debian', 'smd', 'el-smd', 'el', 'el-openhpc' or 'none'"),
         ("{version: '26.05'}", 'slurm.version: "26.05" is a release series; write "26.05.*"'),
         ("{version: 26.05}", 'slurm.version: "26.05" is a release series; write "26.05.*"'),
         ("{version: newest}", 'slurm.version: "newest" is not a version'),
@@ -88,8 +89,7 @@ def test_a_version_is_one_of_slurms_or_of_a_package(version: str) -> None:
         (f"{{source: {REPOSITORY}}}", "slurm: source needs a version"),
         ("{packages: smd, version: '26.05.*', source: {suite: sid}}", "no suite of a distribution has SchedMD's"),
         (f"{{packages: el-smd, version: '26.05.*', source: {REPOSITORY}}}", "a repository of dnf has no suites"),
-        ("{packages: el-smd, version: '26.05.*', source: {directory: d}}", "slurmfab does not send .rpm files yet"),
-        ("{packages: el-smd, version: '26.05.*', source: {suite: sid}}", "no suite of a distribution has SchedMD's"),
+        ("{packages: el, version: '26.05.*', source: {suite: sid}}", "packages: el: dnf knows no suites"),
         ("{version: '26.05.*', source: {}}", "slurm.source: it needs exactly one of suite"),
         ("{version: '26.05.*', source: {suite: sid, directory: debs}}", "it needs exactly one of suite"),
         ("{version: '26.05.*', source: {suite: 'trixie backports'}}", "is not the name of a suite"),
@@ -161,8 +161,19 @@ def test_a_directory_has_packages_of_slurm(tmp_path: Path) -> None:
     deb(tmp_path, "slurmd")
     deb(tmp_path, "slurm-client")
     deb(tmp_path, "slurm-client", Architecture="arm64")
-    found = slurm_debs.read(inventory(tmp_path, "{directory: debs}"))
+    found = slurm_package_files.read(inventory(tmp_path, "{directory: debs}"))
     assert [one.name for one in found] == ["slurm-client", "slurm-client", "slurmd"]
+
+
+def test_a_directory_of_rpms_has_packages_of_slurm_and_none_of_sources(tmp_path: Path) -> None:
+    for name in ("slurm", "slurm-slurmd"):
+        made_rpms.saved(tmp_path / "rpms", name)
+    (tmp_path / "rpms/slurm-26.05.5-1.el9.src.rpm").touch()
+    known = inventory(tmp_path, "{directory: rpms}", "el-smd")
+    assert [one.name for one in slurm_package_files.read(known)] == ["slurm", "slurm-slurmd"]
+    (tmp_path / "rpms/slurm-26.05.5-1.el9.x86_64.rpm").unlink()
+    with pytest.raises(InputError, match=r"has no slurm-….rpm, the package of Slurm's commands"):
+        slurm_package_files.read(known)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +196,6 @@ def test_a_directory_without_packages_of_slurm_is_refused_with_its_line(
         deb(tmp_path, name, version)
     known = inventory(tmp_path, "{directory: debs}")
     with pytest.raises(InputError) as refused:
-        slurm_debs.read(known)
+        slurm_package_files.read(known)
     assert f"{tmp_path / 'cluster.yaml'}:7: slurm.source.directory: " in str(refused.value)
     assert why in str(refused.value)

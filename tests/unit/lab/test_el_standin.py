@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from slurmfab.cluster.slurm.platform import EL_SMD
+from slurmfab.cluster.slurm.platform import EL, EL_OPENHPC, EL_SMD
 from slurmfab.lab import el_standin
 
 CONTROL = "Package: {name}\nVersion: 24.11.5-4\nArchitecture: amd64\nMaintainer: x <x@example.org>\nDescription: x\n"
@@ -38,6 +38,11 @@ def test_packages_when_prepared_then_names_and_places_are_those_of_the_platform(
     assert "Requires: slurm = %{version}-%{release}\n" in node
     for path in (EL_SMD.program("slurmd"), "/usr/sbin/slurmstepd", "/usr/lib/systemd/system/slurmd.service"):
         assert f'\n"{path}"\n' in node
+    for one, (name, packages) in ((EL, el_standin.SLURMS["el"]), (EL_OPENHPC, el_standin.SLURMS["el-openhpc"])):
+        assert {path.stem for path in (tmp_path / "made/packages" / name).glob("*.spec")} == {*packages}
+        assert {one.core, *one.daemon_packages.values()} <= {*packages} <= {*one.slurm_packages}
+    openhpc = (tmp_path / "made/packages/openhpc/slurm-ohpc.spec").read_text()
+    assert "useradd --system --uid 202 --gid slurm --home-dir /etc/slurm" in openhpc
     munge = (tmp_path / "made/packages/system/munge.spec").read_text()
     assert '%config(noreplace) "/etc/sysconfig/munge"' in munge
     assert "%dir %attr(0700, munge, munge) /etc/munge" in munge

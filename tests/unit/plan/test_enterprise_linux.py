@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import made_rpms
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory import rpm_files
 from slurmfab.cluster.slurm.platform import EL_SMD
-from slurmfab.core.plan.phases import former, packages
+from slurmfab.commands.bundle import sending
+from slurmfab.commands.upgrade import target
+from slurmfab.core.plan import package_managers
+from slurmfab.core.plan.phases import former, packages, slurm_source
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import enterprise_linux, hosts
 from slurmfab.on_hosts.agent.dnf import slurm_repository
 from slurmfab.on_hosts.agent.dnf.dnf_packages import DnfPackages
 from slurmfab.on_hosts.agent.dnf.dnf_removals import DnfFormerPackages
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.upgrade.exchanged_rpms import DnfExchangedPackages
 
 OWN = 'slurm: {packages: el-smd, version: "24.11.*"}\n'
 REPOSITORY = OWN.replace("}", ", source: {uris: 'https://a.example/el9', key: slurm.asc}}")
@@ -66,6 +73,30 @@ def test_packages_that_slurmfab_installed_when_nothing_asks_for_them_then_dnf_re
     assert former.resources(wanted(added_packages=("site-tool",)), "n1") == (DnfFormerPackages(("site-tool",)),)
 
 
+def in_files(tmp_path: Path, *names: str, **differing: Any) -> PlanInput:
+    """A plan with a directory that has these packages, each of which needs the first one."""
+    files = [made_rpms.saved(tmp_path, name, "24.11.5-1.el9", "x86_64", names[0]) for name in names]
+    known = wanted(OWN.replace("}", ", source: {directory: rpms}}"), **differing)
+    return replace(known, slurm_package_files=tuple(map(rpm_files.package_in, files)))
+
+
+def test_rpms_in_a_directory_when_planned_then_a_host_gets_those_that_it_lacks_and_killed_ones(tmp_path: Path) -> None:
+    names = ("slurm", "slurm-slurmctld", "slurm-slurmd")
+    bare = in_files(tmp_path, *names, packages={})
+    assert [one.name for one in sending.needed_files(bare, "n1")] == ["slurm", "slurm-slurmd"]
+    assert sending.refusals(bare, ("c1", "n1")) == {}
+    assert sending.needed_files(in_files(tmp_path, *names), "n1") == ()
+    killed = in_files(tmp_path, *names, unfinished_packages=("slurm",))
+    assert [one.name for one in sending.needed_files(killed, "n1")] == ["slurm"]
+
+
+def test_rpms_in_a_directory_when_one_is_missing_then_the_host_that_needs_it_is_refused(tmp_path: Path) -> None:
+    bare = in_files(tmp_path, "slurm", "slurm-slurmctld", packages={})
+    (host, why) = sending.refusals(bare, ("c1", "n1")).popitem()
+    assert host == "n1"
+    assert why.startswith("it lacks slurm-slurmd, and the directory of slurm.source has no such package for x86_64")
+
+
 @pytest.mark.parametrize(
     ("more", "differing", "words"),
     [
@@ -75,7 +106,7 @@ def test_packages_that_slurmfab_installed_when_nothing_asks_for_them_then_dnf_re
         (OWN, {"codename": "el8"}, "it runs rocky (el8); of Enterprise Linux, slurmfab knows 9 and 10: the python3 of"),
         (OWN, {"os_id": "centos", "os_like": "rhel fedora", "codename": ""}, "it runs centos (an old release); of"),
         ("", {}, "it runs rocky, and the cluster file is for the distribution's packages. Hosts of one system"),
-        ("", {}, 'slurm: {packages: el-smd, version: "SERIES.*"} in the cluster file'),
+        ("", {}, 'slurm: {packages: el-openhpc, version: "SERIES.*"} in the cluster file'),
         (OWN, {"os_id": "debian", "os_like": "", "codename": "trixie"}, "it runs debian, and the cluster file is for"),
         (OWN, {"os_id": "arch", "os_like": ""}, "it runs arch; slurmfab deploys to Debian, Ubuntu and Enterprise"),
         (OWN, {"enforces_selinux": True}, "SELinux is enforcing there, and slurmfab does not label its files yet"),
@@ -104,7 +135,21 @@ def test_a_key_that_is_not_there_yet_when_planned_then_it_is_refused(more: str, 
     enterprise_linux.refuse_unfit(wanted(OWN + "packages: {all: [site-tool]}\n"))
 
 
+def test_an_upgrade_when_planned_then_it_is_from_a_repository_alone_and_by_dnf() -> None:
+    known = cluster(THREE_HOSTS + REPOSITORY)
+    wanted_slurm = target.target_of(known, "26.05", "")
+    assert (wanted_slurm.version, wanted_slurm.source) == ("26.05.*", known.slurm.source)
+    source = slurm_source.of_upgrade(known, "KEY\n")
+    assert isinstance(source, OwnedFiles)
+    assert [path for path, *_ in source.files] == [slurm_repository.KEY, slurm_repository.PATH]
+    assert package_managers.kinds(EL_SMD).exchanged is DnfExchangedPackages
+    with pytest.raises(InputError, match="dnf knows no suites"):
+        target.target_of(known, "", "sid")
+    with pytest.raises(InputError, match="sends none from a directory"):
+        target.target_of(cluster(THREE_HOSTS + OWN.replace("}", ", source: {directory: rpms}}")), "26.05", "")
+
+
 def test_a_command_that_is_not_there_yet_when_called_then_it_is_refused() -> None:
-    with pytest.raises(InputError, match="fab update is not there for Enterprise Linux yet"):
-        enterprise_linux.refuse_command(cluster(THREE_HOSTS + OWN), "fab update")
-    enterprise_linux.refuse_command(cluster(THREE_HOSTS), "fab update")
+    with pytest.raises(InputError, match="fab bundle is not there for Enterprise Linux yet"):
+        enterprise_linux.refuse_command(cluster(THREE_HOSTS + OWN), "fab bundle")
+    enterprise_linux.refuse_command(cluster(THREE_HOSTS), "fab bundle")

@@ -10,7 +10,7 @@ from reference.json_schemas import key_texts
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.slurm import platform
-from slurmfab.cluster.slurm.platform import DEBIAN, DEBIAN_SMD, EL_SMD, PLATFORMS, Platform
+from slurmfab.cluster.slurm.platform import DEBIAN, DEBIAN_SMD, DNF, EL, EL_OPENHPC, EL_SMD, PLATFORMS, SOURCE, Platform
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
 
@@ -28,6 +28,9 @@ def host(*packages: str) -> HostFacts:
         (("slurm-smd", "slurm-client"), (DEBIAN, DEBIAN_SMD)),
         (("slurm-smd", "libslurm-perl"), (DEBIAN_SMD,)),
         (("slurm", "slurm-slurmd", "munge"), (EL_SMD,)),
+        (("slurm", "slurm-slurmd", "slurm-libs"), (EL,)),
+        (("slurm-ohpc", "slurm-slurmd-ohpc", "munge"), (EL_OPENHPC,)),
+        (("slurm-ohpc", "slurm", "slurm-libs"), (EL, EL_OPENHPC)),
     ],
 )
 def test_the_kinds_of_packages_of_a_host_are_told_by_their_names(
@@ -42,12 +45,20 @@ def test_a_platform_counts_all_packages_that_it_names_as_slurms_own_or_common(on
     named = {one.core, one.pam, *(text.split()[0] for text in one.gpu_plugins.values()), *one.telling}
     assert named - {""} <= {*one.slurm_packages}
     assert len({*one.slurm_packages}) == len(one.slurm_packages)
-    assert all(set(one.packages(role)) >= {"munge", "openssh-client" + "s" * (one is EL_SMD)} for role in one.by_role)
+    ssh = "openssh-clients" if one.manager == DNF else "openssh-client"
+    assert all({*one.packages(role)} >= {"munge", ssh} for role in one.by_role)
 
 
-def test_no_package_of_slurms_is_of_two_kinds() -> None:
-    names = [name for one in PLATFORMS.values() for name in one.slurm_packages]
+def test_no_package_of_slurms_is_of_two_kinds_unless_one_is_told_by_its_core() -> None:
+    names = [name for one in PLATFORMS.values() for name in one.slurm_packages if not one.instead_of]
     assert len({*names}) == len(names)
+    assert EL.core not in {*names}
+
+
+def test_the_daemons_of_the_whole_cluster_are_protected_in_every_kind() -> None:
+    for one in PLATFORMS.values():
+        assert one is SOURCE or {one.daemon_packages["slurmctld"], one.rest} <= {*one.protected}
+        assert one.daemon_packages.get("slurmd") not in one.protected
 
 
 def test_each_field_is_described() -> None:

@@ -68,7 +68,7 @@ def test_what_is_not_updated_is_told_with_the_reason() -> None:
             HostUpdates(daemons=(Daemon("munge", ("libssl.so.3",)),)),
             "restart of munge, which uses replaced libssl.so.3",
         ),
-        (HostUpdates(unfinished="tar half-configured"), "dpkg has not finished: tar half-configured"),
+        (HostUpdates(unfinished="tar half-configured"), "not finished: tar half-configured"),
         (HostUpdates(age=3 * 86400.0 + 9), "its package lists are 3 days old, so newer versions may be missing"),
         (HostUpdates(age=-1.0), "its package lists were never fetched"),
         (

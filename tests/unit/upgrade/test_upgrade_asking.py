@@ -18,6 +18,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock, UpgradeUnderWay
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.cluster.slurm.platform import DEBIAN
 from slurmfab.commands.upgrade import asking, planning
 from slurmfab.commands.upgrade.asked import SpankPlugin
 from slurmfab.commands.upgrade.plan import SlurmUser, UpgradePlan
@@ -47,7 +48,7 @@ def state_of(host: str) -> dict[str, Any]:
     daemons = {} if OF[host] == "slurm-client" else {OF[host]: "24.11.5"}
     told: dict[str, Any] = {
         "packages": {OF[host]: OLD}, "programs": daemons, "running": daemons, "held": [], "plugins": [], "foreign": [],
-        "spank": [], "state": "", "free": {asking.ARCHIVES: 1 << 33}, "users": [], "digest": OF[host],
+        "spank": [], "state": "", "free": {DEBIAN.manager.archives: 1 << 33}, "users": [], "digest": OF[host],
     }  # fmt: skip
     if host == "c1":
         told |= {"state": "24.11", "jobs": ROWS, "no_jobs": ""}
@@ -109,8 +110,9 @@ def test_each_host_is_asked_what_it_has_and_one_of_each_kind_what_apt_would_give
     told = {host: request for host, request in hosts.asked if request["op"] == "upgrade"}
     assert [*told] == [*run.hosts] or {*told} == {*run.hosts}
     assert (told["c1"]["jobs"], told["c1"]["state"], "jobs" in told["n1"]) == (True, "/var/lib/slurm/slurmctld", False)
-    assert (told["db"]["database"], told["db"]["paths"]) == ("slurm_acct_db", [asking.ARCHIVES, asking.DATABASE])
-    assert ("settings" in told["db"], told["n1"]["paths"]) == (False, [asking.ARCHIVES])
+    archives = DEBIAN.manager.archives
+    assert (told["db"]["database"], told["db"]["paths"]) == ("slurm_acct_db", [archives, asking.DATABASE])
+    assert ("settings" in told["db"], told["n1"]["paths"]) == (False, [archives])
     offers = {host: request for host, request in hosts.asked if request["op"] == "upgrade-offer"}
     assert {*offers} == {"c1", "db", "login", "n1"}
     assert {request["version"] for request in offers.values()} == {"26.05.*"}

@@ -251,7 +251,8 @@ def test_a_backup_is_made_once_for_an_upgrade_and_noted(monkeypatch: pytest.Monk
     key = SlurmPackages.model_validate({"version": "26.05.*", "source": {"suite": "sid"}})
     for _ in range(2):
         running.back_up(run, wanted, key)
-    assert [(one.packages, one.source) for one in made] == [(("slurmdbd=26.05.5-1",), (("suite", "sid"),))]
+    source = (("manager", "apt"), ("suite", "sid"))
+    assert [(one.packages, one.source) for one in made] == [(("slurmdbd=26.05.5-1",), source)]
     assert run.inventory.lock.upgrade
     assert run.inventory.lock.upgrade.backup == "one.tar"
     assert f"Backup of this upgrade, proved before: {tmp_path}/lab.backups/one.tar." in out.getvalue()

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.slurm_packages import AptRepository, DnfRepository, OtherSuite
 from slurmfab.cluster.slurm.platform import DNF
+from slurmfab.cluster.slurm.platform import wanted as platform_of
 from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.dnf import slurm_repository
-from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.slurm.package_source import OF, SlurmSource
 
 OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
@@ -23,18 +24,24 @@ OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The source on a host; hosts that get packages from a bundle or from files need none."""
     if plan_input.platform.manager == DNF:
-        return owned(plan_input, host, OF, of_dnf(plan_input))
+        return owned(plan_input, host, OF, of_dnf(plan_input.cluster, plan_input.slurm_key))
     source = None if plan_input.cluster.bundle else of_cluster(plan_input.cluster, plan_input.slurm_key)
     return (source,) if source else ()
 
 
-def of_dnf(plan_input: PlanInput) -> tuple[OwnedFile, ...]:
+def of_dnf(cluster: Cluster, key: str) -> tuple[OwnedFile, ...]:
     """The files of the repository that the cluster file names, if any: the source, and the key of its packages."""
-    source = plan_input.cluster.slurm.source
+    source = cluster.slurm.source
     if not isinstance(source, DnfRepository):
         return ()
-    text = slurm_repository.text(source.uris, plan_input.platform.slurm_packages)
-    return OwnedFile(slurm_repository.KEY, plan_input.slurm_key), OwnedFile(slurm_repository.PATH, text)
+    text = slurm_repository.text(source.uris, platform_of(cluster).slurm_packages)
+    return OwnedFile(slurm_repository.KEY, key), OwnedFile(slurm_repository.PATH, text)
+
+
+def of_upgrade(cluster: Cluster, key: str) -> Resource | None:
+    """The source that hosts get before an upgrade installs from it; `None` for their own sources."""
+    files = of_dnf(cluster, key)
+    return OwnedFiles(OF, files) if files else of_cluster(cluster, key)
 
 
 def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
@@ -78,16 +85,16 @@ def unwanted_versions(plan_input: PlanInput) -> list[tuple[str, str]]:
     ]
 
 
-def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[DebFile, ...]:
+def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[FiledPackage, ...]:
     """The packages from the directory of the cluster file that a host gets, sorted by name.
 
     These are those of Slurm's that its roles need, and what these need there. A host that has Slurm in another version
     gets none: a deployment changes no version. `names`: the packages that it needs.
     """
-    if not plan_input.slurm_debs or host not in plan_input.facts:
+    if not plan_input.slurm_package_files or host not in plan_input.facts:
         return ()
     there = plan_input.facts[host].architecture
-    files = {one.name: one for one in plan_input.slurm_debs if one.is_for(there)}
+    files = {one.name: one for one in plan_input.slurm_package_files if one.is_for(there)}
     have = installed(plan_input, host)
     if any(name not in files or files[name].version != version for name, version in have.items()):
         return ()
@@ -95,7 +102,7 @@ def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[DebFile
     return tuple(sorted(_with_needed(files, names & own), key=lambda one: one.name))
 
 
-def _with_needed(files: dict[str, DebFile], names: set[str]) -> Iterator[DebFile]:
+def _with_needed(files: dict[str, FiledPackage], names: set[str]) -> Iterator[FiledPackage]:
     """Yield the files of packages, and of those there that they need."""
     waiting, done = sorted(names), set[str]()
     while waiting:

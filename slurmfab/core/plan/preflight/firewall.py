@@ -13,6 +13,7 @@ from slurmfab.core.plan.phases import firewall
 from slurmfab.core.plan.plan_input import PlanInput
 
 UFW = "ufw"
+MOST_SOURCES = 8  # addresses in a message
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
@@ -35,11 +36,19 @@ def _managers(plan_input: PlanInput) -> Iterator[str]:
     for manager, hosts in at_work.items():
         if hosts:
             off = "ufw disable" if manager == UFW else f"systemctl disable --now {manager}"
+            zone = f", or let the cluster's hosts in: {trusted_zone(plan_input)}" if manager == FIREWALLD else ""
             yield (
                 f"firewall: {manager} is at work on {fold(hosts)}, and drops what it does not know, whatever "
                 f"slurmfab's rules let in. End it there ({off}), or write firewall: checked, open with {manager} "
-                "the ports that docs/firewall.md lists, and slurmfab tells what is blocked."
+                f"the ports that docs/firewall.md lists{zone}, and slurmfab tells what is blocked."
             )
+
+
+def trusted_zone(plan_input: PlanInput) -> str:
+    """The command by which firewalld lets in the cluster's hosts, as slurmfab's rules would."""
+    sources = [one for some in firewall.friends(plan_input).values() for one in some]
+    words = [f"--add-source={one}" for one in (sources if len(sources) <= MOST_SOURCES else ("NETWORK",))]
+    return f"firewall-cmd --permanent --zone=trusted {' '.join(words)} && firewall-cmd --reload"
 
 
 def _unknown(plan_input: PlanInput) -> Iterator[str]:

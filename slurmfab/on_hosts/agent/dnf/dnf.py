@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.dnf import dnf_errors, rpm_database
@@ -24,6 +24,10 @@ OPTIONS = (
 )  # fmt: skip
 LOCKS = ("/var/lib/rpm/.rpm.lock", "/usr/lib/sysimage/rpm/.rpm.lock")  # in Enterprise Linux 9 and 10
 FRESH = ("--refresh",)
+
+QUIET = {"SYSTEMD_OFFLINE": "1"}
+"""Environment with which systemctl in packages' scripts restarts nothing: Slurm's would restart daemons whose turn has
+not come."""
 
 FILES = "[%{=NAME}\\t%{FILENAMES}\\n]"  # a line for each file of a package
 
@@ -47,15 +51,16 @@ def install(context: Context, packages: Sequence[str]) -> Tuple[int, str]:
     return code, output
 
 
-def complete(context: Context, left: Killed) -> Tuple[int, str]:
+def complete(context: Context, left: Killed, texts: Sequence[str]) -> Tuple[int, str]:
     """Install anew what was there when a transaction was killed; the exit code of dnf and all that it printed.
 
-    Of a package that is there in two versions the older one goes first: dnf reinstalls the newer with it.
+    `texts`: the same packages, or their files. Of a package that is there in two versions the older one goes first: dnf
+    reinstalls the newer with it.
     """
     code, printed = dnf(context, ["remove", "--duplicates"]) if left.double else (0, "")
     if code != 0:
         return code, printed
-    code, output = dnf(context, ["reinstall", *left.packages])
+    code, output = dnf(context, ["reinstall", *texts])
     return code, printed + output
 
 
@@ -81,11 +86,11 @@ def missing_files(context: Context, names: Sequence[str]) -> Tuple[Tuple[str, st
     return tuple(one for one in files if PLACES.match(one[1]) and not os.path.lexists(root + one[1]))
 
 
-def dnf(context: Context, arguments: Sequence[str]) -> Tuple[int, str]:
+def dnf(context: Context, arguments: Sequence[str], env: Optional[Mapping[str, str]] = None) -> Tuple[int, str]:
     """Run dnf, for up to two minutes while others hold a lock; its exit code and all that it printed."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
-        done = context.run(["dnf", *below(context), *OPTIONS, *arguments], seconds=INSTALL_SECONDS)
+        done = context.run(["dnf", *below(context), *OPTIONS, *arguments], seconds=INSTALL_SECONDS, env=env)
         output = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
         if done.returncode == 0 or not dnf_errors.is_locked(output) or time.monotonic() > deadline:
             return done.returncode, output

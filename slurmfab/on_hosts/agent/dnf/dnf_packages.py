@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, ResourceFailed, State
-from slurmfab.on_hosts.agent.dnf import dnf, dnf_errors, rpm_database, slurm_repository
-from slurmfab.on_hosts.agent.packages import added_packages
+from slurmfab.on_hosts.agent.dnf import dnf, dnf_errors, example_files, rpm_database, slurm_repository
+from slurmfab.on_hosts.agent.packages import added_packages, bundle_place
 from slurmfab.on_hosts.agent.packages.packages import (
     INSTALLED,
     MISSING_FILES,
@@ -20,7 +20,7 @@ class DnfPackages(InstalledPackages):
     """Installed packages of Enterprise Linux, of any version where none is wanted."""
 
     kind: ClassVar[str] = "dnf-packages"
-    LEFT: ClassVar[Tuple[str, ...]] = ("unfinished", MISSING_FILES)
+    LEFT: ClassVar[Tuple[str, ...]] = ("unfinished", "bundle", "examples", MISSING_FILES)
 
     def actual(self, context: Context) -> State:
         """The same; ResourceFailed where a source has other packages under Slurm's names."""
@@ -43,6 +43,9 @@ class DnfPackages(InstalledPackages):
         missing = dnf.missing_files(context, self.whole_ones) if is_whole else ()
         return {
             "unfinished": ", ".join(dnf.killed(context).packages) or None,
+            # Packages that were just copied here for this installation; converging removes them.
+            "bundle": None if self.files else bundle_place.leftover(context),
+            "examples": ", ".join(example_files.examples(context, self.whole_ones)) or None,
             MISSING_FILES: missing_files_text(missing),
         }
 
@@ -52,24 +55,37 @@ class DnfPackages(InstalledPackages):
         return tuple(name for name in self.names if name in self.slurm or name == "munge")
 
     def texts(self, context: Context, some: Sequence[str]) -> List[str]:
-        """Packages for dnf: `NAME`, or `NAME-VERSION`; Slurm's own get the version that is there, or the wanted one."""
+        """Packages for dnf: paths of files that were sent here, `NAME`, or `NAME-VERSION`.
+
+        Slurm's own get the version that is there, or the wanted one.
+        """
         versions = dict(text.split("=") for text in self.versions)
         there = {*self.versions_of(context, self.slurm).values()} if self.slurm else set()
         for_slurm = min(there) if there else self.slurm_version
         versions = {**dict.fromkeys(self.slurm if for_slurm else (), for_slurm), **versions}
-        return ["%s-%s" % (name, versions[name]) if name in versions else name for name in some]
+        paths = bundle_place.as_files(context, self.files, list(some))
+        return [
+            path if path != name or name not in versions else "%s-%s" % (name, versions[name])
+            for name, path in zip(some, paths)  # noqa: B905 - as Python 3.9 has it
+        ]
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Complete what was killed, and install; ResourceFailed of dnf, LeftAsItWas for inessential packages."""
         left = dnf.killed(context)
         if left.packages:
-            code, output = dnf.complete(context, left)
+            code, output = dnf.complete(context, left, bundle_place.as_files(context, self.files, list(left.packages)))
             if code != 0:
                 self.tell_unfinished(left.packages, dnf_errors.explain(output))
         missing = tuple(name for name in self.names if name in differing)
-        if not missing:
+        if missing:
+            self.install(context, missing)
+        else:
             self.bring_back(context)
-            return
+        example_files.remove(context, self.whole_ones)
+        bundle_place.remove(context)
+
+    def install(self, context: Context, missing: Tuple[str, ...]) -> None:
+        """Install packages; ResourceFailed of dnf."""
         # Noted before, so that an interrupted run forgets none.
         there = self.versions_of(context, missing)
         added_packages.note(context, (name for name in missing if name not in there))

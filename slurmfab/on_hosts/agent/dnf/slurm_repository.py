@@ -6,12 +6,14 @@ that `dnf upgrade` changes no daemon of a cluster.
 
 from __future__ import annotations
 
-import configparser
 import fnmatch
-from typing import Iterator, Sequence
+from typing import TYPE_CHECKING, Iterator, Sequence
 
 from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context
+
+if TYPE_CHECKING:
+    import configparser
 
 NAME = "slurmfab-slurm"
 FOLDER = "/etc/yum.repos.d"
@@ -31,7 +33,8 @@ excludepkgs=%(held)s
 skip_if_unavailable=1
 """
 
-FOREIGN = "epel"  # the beginning of the names of sources that have other packages under the same names
+FOREIGN = "epel"  # the beginning of the names of sources that have other packages under SchedMD's names
+COMMON, OWN = "slurm", "slurm-libs"  # a package of SchedMD's and EPEL's, and one of EPEL's alone
 NO = ("0", "no", "false")
 
 
@@ -43,6 +46,8 @@ def text(addresses: Sequence[str], held: Sequence[str]) -> str:
 
 def clashing(context: Context, slurm: Sequence[str]) -> str:
     """Which source of the host's own has other packages under Slurm's names, and what to do; empty for none."""
+    if COMMON not in slurm or OWN in slurm:
+        return ""
     for path, section in sources(context):
         left_out = "%s %s" % (section.get("excludepkgs", ""), section.get("exclude", ""))
         patterns = left_out.replace(",", " ").split()
@@ -61,6 +66,8 @@ def is_left_out(name: str, patterns: Sequence[str]) -> bool:
 
 def sources(context: Context) -> Iterator[tuple[str, configparser.SectionProxy]]:
     """Yield path and section of each source that is enabled; files that cannot be read have none."""
+    import configparser  # the deployer loads this module, too, and reads none
+
     for name in sorted(names(context.path(FOLDER))):
         path = "%s/%s" % (FOLDER, name)
         parser = configparser.ConfigParser(interpolation=None, strict=False)

@@ -7,7 +7,7 @@
 
 Packages in files of the site's own lie there, too, in a directory that root alone can read:
 
-    /var/lib/slurmfab/bundle/FILES/NAME.deb           FILES is the digest of their names and digests
+    /var/lib/slurmfab/bundle/FILES/NAME.deb           FILES is the digest of their names and digests; or NAME.rpm
 
 BUNDLE is the digest of the bundle's manifest: files that an interrupted run copied from the same bundle are kept, and
 files of other bundles are removed. The packages are installed by the host's own apt with the host's dpkg status, so
@@ -29,7 +29,7 @@ INDEX = "Packages"
 PART = ".part"
 
 _BUNDLE = r"[0-9a-f]{64}"
-_DEB = r"[a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb"
+_FILE = r"[a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb|[A-Za-z0-9_][A-Za-z0-9._+~^-]*\.[a-z0-9_]+\.rpm"
 
 
 def place_of(bundle: str) -> str:
@@ -40,8 +40,8 @@ def place_of(bundle: str) -> str:
 
 
 def checked(name: str) -> str:
-    """The name, if it is `NAME_VERSION_ARCHITECTURE.deb`, as in apt's cache, else ResourceFailed."""
-    if not re.fullmatch(_DEB, name):
+    """The name, if it is `NAME_VERSION_ARCHITECTURE.deb` or `NAME-VERSION.ARCHITECTURE.rpm`, else ResourceFailed."""
+    if not re.fullmatch(_FILE, name):
         raise ResourceFailed("%r is not the name of a package's file" % name[:80])
     return name
 
@@ -83,7 +83,7 @@ def digest_of(files: Iterable[Tuple[str, str]]) -> str:
 
 
 def as_files(context: Context, files: Iterable[Tuple[str, str, str]], texts: List[str]) -> List[str]:
-    """Packages for apt-get, those that were sent here in files (package, file, SHA-256) by their paths."""
+    """Packages for apt-get or dnf, those that were sent here in files (package, file, SHA-256) by their paths."""
     known = {package: name for package, name, _ in files}
     if not known:
         return texts

@@ -142,7 +142,7 @@ def is_version(version: str, wanted: str) -> bool:
     return version.startswith(wanted[:-1]) if wanted.endswith("*") else version == wanted
 
 
-DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")  # units of daemons; the names of their packages end so
+DAEMONS = ("munge", "slurmdbd", "slurmctld", "slurmd")  # units; parts of the names of their packages
 
 NO_SOURCE_HAS = "this host's package sources do not have "
 """What stands before the packages of the site's, `NAME` or `NAME=VERSION`, that are in no source."""
@@ -155,7 +155,7 @@ def restart_daemons(context: Context, packages: Iterable[str]) -> None:
     """Restart the daemons that run programs of packages which were replaced just now; jobs go on."""
     there = tuple(packages)
     for unit in DAEMONS:
-        if any(name.endswith(unit) for name in there):
+        if any(unit in name.split("-") for name in there):
             context.run(["systemctl", "try-restart", unit])
 
 

@@ -31,14 +31,18 @@ SECONDS = 600.0
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Which versions of Slurm's installed packages apt would install.
 
-    `request`: `names`: of Slurm's packages. `plugins`: patterns of their directories of plugins. `version`: the wanted
-    one, or with a `*` behind its beginning; empty for the newest. `suite`: another suite of the host's own mirrors; or
-    `stanza` and `key`: a source in apt's format without its key, and that key; all missing for the host's own sources.
-    Returns `versions`: the new version of each of Slurm's packages that would change, by name. `others`: likewise, of
-    the packages that would come along. `removed`: packages that would go. `offered`: all versions of the main package
-    that the source has, newest first. `plugins`: names of the plugins in the new packages. `trouble`: why apt would
-    install nothing.
+    `request`: `manager`: of packages. `names`: of Slurm's packages. `plugins`: patterns of their directories of
+    plugins. `version`: the wanted one, or with a `*` behind its beginning; empty for the newest. `suite`: another suite
+    of the host's own mirrors; or `stanza` and `key`: a source in apt's format without its key, and that key; all
+    missing for the host's own sources. Returns `versions`: the new version of each of Slurm's packages that would
+    change, by name. `others`: likewise, of the packages that would come along. `removed`: packages that would go.
+    `offered`: all versions of the main package that the source has, newest first. `plugins`: names of the plugins in
+    the new packages. `trouble`: why apt would install nothing.
     """
+    if request.get("manager") == "dnf":
+        from slurmfab.on_hosts.agent.dnf import dnf_offer
+
+        return dnf_offer.read(request, context)
     own = sorted(packages(dpkg_status.read(context.root), request["names"]))
     answer: Dict[str, Any] = {"versions": {}, "others": {}, "removed": [], "offered": [], "plugins": [], "trouble": ""}
     if not own:

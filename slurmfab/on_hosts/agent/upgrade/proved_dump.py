@@ -36,7 +36,7 @@ PidFile=%s/slurmdbd.pid
 OWN_SETTINGS = "/etc/slurm/slurmdbd.conf"
 KEPT = ("authinfo=",)  # how lines of the host's slurmdbd.conf begin that hold for this one, too: munged's socket
 
-PLUGIN = "usr/lib/*/*/accounting_storage_mysql.so"
+PLUGIN = "usr/lib*/**/accounting_storage_mysql.so"
 STARTED = " started"
 """How the line ends that slurmdbd logs when it has converted its tables: `slurmdbd version 26.05.5 started`."""
 
@@ -49,17 +49,28 @@ def try_on(context: Context, database: str, packages: Sequence[str], source: Dic
     `source`: as of `slurmfab.on_hosts.agent.upgrade.offer`. Raises ResourceFailed, with slurmdbd's last words.
     """
     with temporary_directory(context) as place:
-        options, _ = prepare(context, place, source)
-        archives, root = (os.path.join(place, name) for name in ("archives", "root"))
-        fetch(context, options, packages, archives)
-        for file in names(archives):
-            if file.endswith(".deb"):
-                context.must(["dpkg-deb", "--extract", os.path.join(archives, file), root])
-        plugins = [os.path.dirname(path) for path in glob.glob(os.path.join(root, PLUGIN))]
+        root = os.path.join(place, "root")
+        if source.get("manager") == "dnf":
+            from slurmfab.on_hosts.agent.dnf import dnf_offer
+
+            dnf_offer.unpack(context, packages, source, place, root)
+        else:
+            unpack(context, packages, source, place, root)
+        plugins = [os.path.dirname(path) for path in glob.glob(os.path.join(root, PLUGIN), recursive=True)]
         if not plugins:
             raise ResourceFailed("the new packages have no accounting_storage_mysql.so")
         write_settings(context, place, database, plugins[0])
         return run(place, os.path.join(root, "usr/sbin/slurmdbd"), plugins[0])
+
+
+def unpack(context: Context, packages: Sequence[str], source: Dict[str, str], place: str, root: str) -> None:
+    """Download packages and unpack them below a root; ResourceFailed of apt."""
+    options, _ = prepare(context, place, source)
+    archives = os.path.join(place, "archives")
+    fetch(context, options, packages, archives)
+    for file in names(archives):
+        if file.endswith(".deb"):
+            context.must(["dpkg-deb", "--extract", os.path.join(archives, file), root])
 
 
 def write_settings(context: Context, place: str, database: str, plugins: str) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import time
-from typing import Any, Container, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Container, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.backup.database import CLIENT_ENVIRONMENT, find_client, login
 from slurmfab.on_hosts.agent.client import commands
@@ -104,29 +104,28 @@ JOB_FIELDS = ("JobArrayID", "UserName", "State", "BatchFlag", "NodeList")
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """What this host has of Slurm.
 
-    `request`: `names`: of Slurm's packages; those that are built from the same source count, too. `programs`: directory
-    of the daemons. `plugins`: patterns of the directories of plugins. `state`: StateSaveLocation, missing on a host
-    that is no controller. `paths`: directories whose free space is wanted. `database`: its name, missing where this
-    host has no slurmdbd; `settings`: the slurmdbd.conf with the login, missing for root's own. `jobs`: whether
-    slurmctld is asked for its jobs. Returns `packages`: versions of Slurm's packages by name. `held`: those that apt
-    may not change. `programs` and `running`: versions of the daemons by name, on the disk and as they run. `plugins`:
-    names of the plugins, such as `job_submit_lua`. `foreign`: those that no package of Slurm's has. `spank`: plugins
-    that plugstack.conf loads, each with its file, whether it is required, and whether a package of Slurm's has it.
-    `state`: the series that wrote slurmctld's state. `users`: PID, unit, program and user of each process that uses
-    Slurm's files, and whether these were replaced since. `digest`: of all packages, equal on hosts for which apt does
-    the same. `free`: free bytes by path. `rows` and `bytes`: of the database's tables, and of it; `trouble`: why it
-    could not be asked. `jobs`: id, user, state, `1` for a batch job, and nodes of each; `no_jobs`: why it has none.
+    `request`: `manager`: of packages. `names`: of Slurm's packages; those that are built from the same source count,
+    too. `programs`: directory of the daemons. `plugins`: patterns of the directories of plugins. `state`:
+    StateSaveLocation, missing on a host that is no controller. `paths`: directories whose free space is wanted.
+    `database`: its name, missing where this host has no slurmdbd; `settings`: the slurmdbd.conf with the login, missing
+    for root's own. `jobs`: whether slurmctld is asked for its jobs. Returns `packages`: versions of Slurm's packages by
+    name. `held`: those that apt may not change. `programs` and `running`: versions of the daemons by name, on the disk
+    and as they run. `plugins`: names of the plugins, such as `job_submit_lua`. `foreign`: those that no package of
+    Slurm's has. `spank`: plugins that plugstack.conf loads, each with its file, whether it is required, and whether a
+    package of Slurm's has it. `state`: the series that wrote slurmctld's state. `users`: PID, unit, program and user of
+    each process that uses Slurm's files, and whether these were replaced since. `digest`: of all packages, equal on
+    hosts for which apt does the same. `free`: free bytes by path. `rows` and `bytes`: of the database's tables, and of
+    it; `trouble`: why it could not be asked. `jobs`: id, user, state, `1` for a batch job, and nodes of each;
+    `no_jobs`: why it has none.
     """
-    wait_for_dpkg(context)
-    found = packages(dpkg_status.read(context.root), request["names"])
-    files = frozenset(files_of(context, found))
+    found, files, whole = installed(request, context)
     there = dict(plugins(context, request["plugins"]))
     return {
         "packages": {name: version for name, (version, _) in found.items()},
         "held": sorted(name for name, (_, is_held) in found.items() if is_held),
         "programs": dict(programs(context, request["programs"])),
         **processes_of(context, files),
-        "digest": digest(dpkg_status.read(context.root)),
+        "digest": whole,
         "plugins": sorted(there),
         "foreign": sorted(name for name, path in there.items() if path not in files),
         "spank": spank(context, files, sorted(os.path.dirname(path) for path in there.values())[:1]),
@@ -135,6 +134,18 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         **database(context, request),
         **(jobs(context) if request.get("jobs") else {}),
     }
+
+
+def installed(request: Mapping[str, Any], context: Context) -> Tuple[Dict[str, Tuple[str, bool]], FrozenSet[str], str]:
+    """Slurm's packages, as `packages` has them, their files, and a digest of all packages."""
+    if request.get("manager") == "dnf":
+        from slurmfab.on_hosts.agent.dnf import slurm_versions
+
+        own, files, whole = slurm_versions.read(context, request["names"])
+        return {name: (version, False) for name, version in own.items()}, files, whole
+    wait_for_dpkg(context)
+    found = packages(dpkg_status.read(context.root), request["names"])
+    return found, frozenset(files_of(context, found)), digest(dpkg_status.read(context.root))
 
 
 def wait_for_dpkg(context: Context) -> None:

@@ -100,7 +100,7 @@ def test_each_host_tries_what_it_needs_of_those_in_the_run() -> None:
         (
             "managed",
             {"services": {"firewalld": "active"}},
-            "firewalld is at work on c1,n.1-2.*disable --now firewalld",
+            "firewalld is at work on c1,n.1-2.*disable --now firewalld.*--zone=trusted --add-source=10.*--reload",
         ),
         ("managed", {"ufw": True}, "ufw disable.*firewall: checked"),
         (

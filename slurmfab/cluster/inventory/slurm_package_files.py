@@ -1,59 +1,68 @@
-"""The directory of .deb files that Slurm's packages come from: read, and checked before any host is asked."""
+"""The directory of .deb or .rpm files that Slurm's packages come from: read, and checked before hosts are asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.inventory.deb_files import DebFile, package_in, place_of
+from slurmfab.cluster.inventory import deb_files, rpm_files
+from slurmfab.cluster.inventory.deb_files import place_of
+from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.site_packages import DEB
-from slurmfab.cluster.inventory.slurm_packages import DebDirectory
-from slurmfab.cluster.slurm.platform import PLATFORMS
+from slurmfab.cluster.inventory.slurm_packages import PackageDirectory
+from slurmfab.cluster.slurm.platform import DNF, PLATFORMS, wanted
 
 MOST_FILES = 512  # the most packages in a directory
 
 CLIENTS: Mapping[str, str] = {one.word: one.client for one in PLATFORMS.values()}
 """Of each kind of packages, the one that every host of a cluster has."""
 
+RPM = ".rpm"  # how the name of a package's file ends
+JOINTS = {DEB: "_", RPM: "-"}  # what stands between name and version in the name of a file
+OF_SOURCES = ".src.rpm"  # of a package of sources, which rpmbuild puts beside what it is of; left alone
 
-def read(inventory: Inventory) -> tuple[DebFile, ...]:
+
+def read(inventory: Inventory) -> tuple[FiledPackage, ...]:
     """Read Slurm's packages in the cluster file's directory, if any, sorted by file.
 
     Raises InputError, with a line for each mistake: no directory, a file that is no package, or none of Slurm's.
     """
     source = inventory.cluster.slurm.source
-    if not isinstance(source, DebDirectory):
+    if not isinstance(source, PackageDirectory):
         return ()
     folder = inventory.path.parent / Path(source.directory).expanduser()
-    found, complaints = list[DebFile](), list[str]()
-    for path in _files(folder, complaints):
+    found, complaints = list[FiledPackage](), list[str]()
+    ending = RPM if wanted(inventory.cluster).manager == DNF else DEB
+    read_one: Callable[[Path], FiledPackage] = rpm_files.package_in if ending == RPM else deb_files.package_in
+    for path in _files(folder, ending, complaints):
         try:
-            found.append(package_in(path))
+            found.append(read_one(path))
         except InputError as error:
             complaints.append(f"{path}: {error}")
-    complaints += () if complaints else _mistakes(inventory, folder, found)
+    complaints += () if complaints else _mistakes(inventory, folder, ending, found)
     if complaints:
         place = f"{place_of(inventory, source.directory)}: slurm.source.directory"
         raise InputError("\n".join((*(f"{place}: {one}" for one in complaints), "Nothing was changed on any host.")))
     return tuple(found)
 
 
-def _files(folder: Path, complaints: list[str]) -> tuple[Path, ...]:
-    """The .deb files of a directory, sorted; what is in the way is added to the complaints."""
+def _files(folder: Path, ending: str, complaints: list[str]) -> tuple[Path, ...]:
+    """The files of packages in a directory, sorted; what is in the way is added to the complaints."""
     try:
-        found = tuple(sorted(path for path in folder.iterdir() if path.name.endswith(DEB)))
+        names = sorted(path.name for path in folder.iterdir())
     except OSError as error:
         complaints.append(f"{folder} cannot be read: {error.strerror}")
         return ()
+    found = tuple(folder / name for name in names if name.endswith(ending) and not name.endswith(OF_SOURCES))
     if len(found) > MOST_FILES:
         complaints.append(f"{folder} has {len(found)} packages; at most {MOST_FILES} are allowed")
         return ()
     return found
 
 
-def _mistakes(inventory: Inventory, folder: Path, found: list[DebFile]) -> Iterator[str]:
+def _mistakes(inventory: Inventory, folder: Path, ending: str, found: list[FiledPackage]) -> Iterator[str]:
     """Yield what is wrong with the packages of a directory together."""
     slurm = inventory.cluster.slurm
     client = CLIENTS[slurm.packages]
@@ -61,11 +70,11 @@ def _mistakes(inventory: Inventory, folder: Path, found: list[DebFile]) -> Itera
     if not clients:
         other = next((name for name in CLIENTS.values() if any(one.name == name for one in found)), "")
         hint = f"; it has {other}: is slurm.packages right?" if other else ""
-        yield f"{folder} has no {client}_…{DEB}, the package of Slurm's commands{hint}"
+        yield f"{folder} has no {client}{JOINTS[ending]}…{ending}, the package of Slurm's commands{hint}"
     for one in clients:
         if not slurm.fits(one.version):
             yield f"{one.path} is of version {one.version}, and slurm.version is {slurm.version}"
-    first = dict[tuple[str, str], DebFile]()
+    first = dict[tuple[str, str], FiledPackage]()
     for one in found:
         if first.setdefault((one.name, one.architecture), one) is not one:
             other_file = first[one.name, one.architecture].path.name
