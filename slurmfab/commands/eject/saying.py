@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.files.host_names import HostNames
     from slurmfab.on_hosts.agent.files.in_effect import InEffect
     from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+    from slurmfab.on_hosts.agent.files.packaged_rotation import PackagedRotation
     from slurmfab.on_hosts.agent.files.program import Program
     from slurmfab.on_hosts.agent.files.scripts import Scripts
     from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
@@ -49,7 +50,7 @@ END = "END_OF_FILE"
 WITHOUT_COMMANDS = frozenset(
     {
         *("connections", "free-space", "lock-copy", "login-guard", "null-device"),
-        *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "packaged-rotation", "nodes-awake"),
+        *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "nodes-awake"),
         *("earlier-files", "earlier-logins", "earlier-mounts", "exports-loaded", "released-mounts", "revived-unit"),
         *(
             "absent",
@@ -287,6 +288,10 @@ def _units_loaded(_: Script, wanted: UnitsLoaded) -> list[str]:  # noqa: ARG001 
     return ["systemctl daemon-reload"]
 
 
+def _packaged_rotation(_: Script, wanted: PackagedRotation) -> list[str]:
+    return [words("rotate_by_signal", wanted.daemon)]
+
+
 def _in_effect(_: Script, wanted: InEffect) -> list[str]:
     return [words(*program) for path in wanted.paths if (program := reader(path))]
 
@@ -350,6 +355,7 @@ SPEAKERS: dict[str, Callable[[Script, Any], list[str]]] = {
     "host-names": _host_names,
     "munge-key": _munge_key,
     "owned-files": _owned_files,
+    "packaged-rotation": _packaged_rotation,
     "packages": _packages,
     "person": _person,
     "person-home": _person_home,
