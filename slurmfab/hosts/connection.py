@@ -17,7 +17,7 @@ import paramiko
 
 from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
 from slurmfab.base.terminal import harmless
-from slurmfab.hosts.fan_out import give_up_turn
+from slurmfab.hosts.fan_out import give_up_turn, turn_for
 from slurmfab.hosts.host_keys import PinnedKey, known_host, refused_types
 from slurmfab.hosts.route import Route
 
@@ -39,7 +39,7 @@ HUNG_UP = "transport shut down or saw EOF"  # part of paramiko's message if sshd
 MOST_SAID = 200  # the most characters of sshd's message that are shown
 
 SSH_PORT = 22
-READ_BYTES = 65536  # the most bytes that are read at once
+READ_BYTES = 8192  # the most bytes that are read at once; a thread that waits for them holds as much memory
 
 AUTHENTICATION = "Authentication timeout"
 """Part of paramiko's message if sshd neither accepts nor refuses a login in time."""
@@ -49,7 +49,7 @@ paramiko.util.constant_time_bytes_eq = hmac.compare_digest  # type: ignore[assig
 # Without a handler of its own, paramiko's reports of lost connections go to standard error, tracebacks and all.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-LOGIN_SECONDS = 30  # time limit for sshd to check one key, and for a jump host to make a connection
+LOGIN_SECONDS = 30  # time limit for sshd to check one key, and to begin a session
 OPEN_SECONDS = 60  # time limit for all steps together, whichever of them hangs, and however many keys are tried
 KEEPALIVE_SECONDS = 5  # a keepalive is sent this often, so that a lost network is noticed even between requests
 
@@ -97,7 +97,10 @@ def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None 
 def way_to(route: Route, gateway: paramiko.SSHClient | None) -> Any:
     """What leads to a host: a channel of its jump host or relay, a proxy command, or a connection of its own."""
     if gateway is not None:
-        return transport_of(gateway).open_channel("direct-tcpip", (route.address, route.port), ("", 0))
+        with turn_for(SOON_SECONDS):
+            return transport_of(gateway).open_channel(
+                "direct-tcpip", (route.address, route.port), ("", 0), timeout=CONNECT_SECONDS
+            )
     if route.proxy_command:
         return paramiko.ProxyCommand(route.proxy_command)
     failure: OSError = OSError(f"{route.address} has no address")

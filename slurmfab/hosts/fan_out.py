@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
 from typing import Generic, TypeVar
 
 from slurmfab.base.errors import SlurmfabError
@@ -12,7 +13,7 @@ from slurmfab.base.errors import SlurmfabError
 FAN_OUT = 64  # the most hosts that are asked at the same time
 MOST_THREADS = 320  # the most of them, with those that are only waited for: one that is off takes its time limit
 
-_own = threading.local()  # `turns`: what limits how many calls are at work, in a thread of `on_each`
+_own = threading.local()  # `turn`: in a thread of `on_each` what limits how many calls are at work; empty when given up
 
 Result = TypeVar("Result")
 
@@ -49,10 +50,25 @@ class PendingAnswers(Generic[Result]):
 
 def give_up_turn() -> None:
     """Let the call for another host begin, as the one in this thread waits for a host that may be off."""
-    turns: threading.Semaphore | None = getattr(_own, "turns", None)
-    _own.turns = None
-    if turns:
-        turns.release()
+    release(getattr(_own, "turn", []))
+
+
+@contextmanager
+def turn_for(seconds: float) -> Iterator[None]:
+    """Let the call for another host begin if this context lasts longer than so many seconds."""
+    limit = threading.Timer(seconds, release, (getattr(_own, "turn", []),))
+    limit.daemon = True
+    limit.start()
+    try:
+        yield
+    finally:
+        limit.cancel()
+
+
+def release(turn: list[threading.Semaphore]) -> None:
+    """Give up a turn, unless that was done."""
+    with suppress(IndexError):
+        turn.pop().release()
 
 
 def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT) -> PendingAnswers[Result]:
@@ -63,7 +79,7 @@ def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: in
 
     def in_turn(host: str) -> Result:
         turns.acquire()
-        _own.turns = turns
+        _own.turn = [turns]
         try:
             if pending.is_closed:
                 raise CancelledError

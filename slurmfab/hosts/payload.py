@@ -102,6 +102,12 @@ def needed_modules(request: Mapping[str, Any]) -> frozenset[str]:
 
 
 @functools.cache
+def together(some: frozenset[str], others: frozenset[str]) -> frozenset[str]:
+    """Two sets of modules as one, which all hosts have in common."""
+    return some | others
+
+
+@functools.cache
 def _needed(operation: str, dry_run: bool, kinds: frozenset[str]) -> frozenset[str]:
     roots = {*FIRST, *(KINDS[kind].partition(":")[0] for kind in kinds)}
     if operation in OPERATIONS:

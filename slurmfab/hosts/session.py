@@ -172,7 +172,7 @@ class Session:
         body = json.dumps(request).encode("ascii")
         lacking = payload.needed_modules(request) - self.known
         self.send((payload.more(lacking) if lacking else b"") + b"%d\n%s" % (len(body), body))
-        self.known |= lacking
+        self.known = payload.together(self.known, lacking)
         self.bounds = AnswerBounds(self.host, request, self.clock)
         answer: list[Line] = []
         failure: HostError | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +23,14 @@ NODES = ("n1", "n2", "n3")
 LEFT_OUT = 3
 HOLD = "touch /run/asked; until [ -e /run/go ]; do sleep 0.1; done"
 """What a start file of the login shell does before the agent of a host may start."""
+
+FILTER = "table inet far {{\nchain in {{\ntype filter hook input priority 0\n{rule}\n}}\n}}\n"
+
+IDLE_SECONDS = 8  # after this time a relay closes a channel on which nothing travels
+ANSWERED_LATE = f"test $(($(date +%s) - $(stat -c %Y /run/asked))) -gt {IDLE_SECONDS + 4} && echo late"
+
+ONE_LIMIT = 25.0
+"""Seconds in which a run ends that waits once for a connection (10 s), on a machine with much else to do."""
 
 LOGINS = "journalctl --sync; journalctl -o cat | grep 'Accepted publickey for root from' || true"
 
@@ -48,8 +57,12 @@ class Far:
 
     def block(self, host: str, verdict: str = "drop") -> None:
         """Let the machine that deploys reach this host's sshd no more."""
-        rule = f"ip saddr {self.deployer} tcp dport 22 {verdict}"
-        self.nft(host, f"table inet far {{\nchain in {{\ntype filter hook input priority 0\n{rule}\n}}\n}}\n")
+        self.nft(host, FILTER.format(rule=f"ip saddr {self.deployer} tcp dport 22 {verdict}"))
+
+    def cut_off(self, host: str) -> None:
+        """Let nobody reach this host's sshd any more; `open` ends that."""
+        self.open(host)
+        self.nft(host, FILTER.format(rule="tcp dport 22 drop"))
 
     def open(self, host: str) -> None:
         """Take the rules of `block` away."""
@@ -162,3 +175,37 @@ def test_a_host_with_another_key_behind_a_relay_when_deployed_then_is_refused_an
     assert "n2: unreachable: its SSH host key" in words_of(done), words_of(done)
     assert "differs from the pinned one" in words_of(done)
     assert "n3: unreachable" not in words_of(done)
+
+
+def test_a_node_that_is_off_behind_a_relay_when_planned_then_it_costs_one_time_limit_and_the_others_nothing(
+    far: Far,
+) -> None:
+    far.relays("ctl")
+    far.cut_off("n3")
+    begun = time.monotonic()
+    try:
+        done = far.hosts.slurmfab("plan")
+    finally:
+        far.open("n3")
+        far.block("n3")
+    assert done.returncode == LEFT_OUT, words_of(done)
+    assert "n3: unreachable: its jump host cannot connect to" in words_of(done)
+    assert words_of(done).count("unreachable: ") == 1, words_of(done)
+    assert time.monotonic() - begun < ONE_LIMIT
+
+
+def test_a_relay_that_closes_idle_channels_when_a_host_answers_late_then_the_host_stays_connected(far: Far) -> None:
+    far.relays("ctl")
+    file = "/etc/ssh/sshd_config.d/idle.conf"
+    far.hosts.on("ctl", f"echo 'ChannelTimeout *={IDLE_SECONDS}s' >{file}; sshd -t && systemctl reload ssh")
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            with held(far, "n2"):
+                plan = pool.submit(far.hosts.slurmfab, "plan")
+                far.hosts.until("n2", "cat /run/asked && echo asked", "asked")
+                far.hosts.until("n2", ANSWERED_LATE, "late")
+            done = plan.result(120)
+    finally:
+        far.hosts.on("ctl", f"rm {file}; systemctl reload ssh")
+    assert done.returncode == 0, words_of(done)
+    assert "connection was lost" not in words_of(done)

@@ -24,7 +24,7 @@ WORDS, FILES, DIRECTORIES = "words", "files", "directories"
 """What a shell is told in the first line: take these words, or complete a path yourself."""
 
 MOST_BYTES = 4 << 20
-SSH_HOST = re.compile(r"(?im)^\s*Host\s*[ =]\s*(.+)$")
+SSH_HOST = r"(?im)^\s*Host\s*[ =]\s*(.+)$"  # the pattern of ssh_config's lines with names of hosts
 HOSTS_LIKE = (takes.HOSTS, takes.NODES, takes.OUT_OF_SERVICE, takes.NEW_HOSTS)  # what may be in a file as well
 
 
@@ -211,6 +211,6 @@ def hosts_of_ssh_config(path: str) -> Iterable[str]:
     from slurmfab.base.errors import SlurmfabError
 
     with suppress(OSError, UnicodeDecodeError, SlurmfabError):
-        lines = SSH_HOST.findall(bounded_file.read(Path(path), MOST_BYTES).decode())
+        lines = re.findall(SSH_HOST, bounded_file.read(Path(path), MOST_BYTES).decode())
         return dict.fromkeys(name for line in lines for name in line.split() if not re.search(r"[*?!#\"]", name))
     return ()

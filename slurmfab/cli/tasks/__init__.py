@@ -86,6 +86,7 @@ GROUPS: tuple[Group, ...] = (
             showing.monitoring_files,
             showing.user_guide,
             showing.portal_files,
+            showing.eject,
         ),
     ),
     ("Nodes", (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot)),

@@ -16,17 +16,18 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from slurmfab.base import atomic_file, interrupts
+from slurmfab.base import atomic_file, interrupts, kept_code
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.exit_codes import INTERRUPTED
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import fit
 from slurmfab.cli.tasks.options import COMMON, Common
 
-GARBAGE_THRESHOLD = 50_000
+GARBAGE_THRESHOLD = 500_000
 """How many more objects there have to be before Python looks for garbage; loading modules makes many, and none of it.
 
-Python's own 700 costs a tenth of the time that loading them takes.
+Python's own 700 costs a tenth of the time that loading them takes. A run with nothing to change on few hosts makes a
+quarter of this number.
 """
 
 HOSTS_ELSEWHERE = re.compile(r"^\s*-\s*$|(^|,)\s*@")  # a value of `hosts` that names a file or standard input
@@ -189,6 +190,7 @@ def load_quickly() -> None:
     is_ours = Path(__file__).stat().st_uid == os.geteuid()
     sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode) or not is_ours
     gc.set_threshold(GARBAGE_THRESHOLD)
+    kept_code.keep()
     # Otherwise pydantic looks through all installed packages for plugins of its own; slurmfab needs none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # paramiko imports it for one option in ssh_config(5), Match exec.

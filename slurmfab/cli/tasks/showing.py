@@ -189,3 +189,23 @@ def portal_files(common: Common) -> int:
 
     print(writing.cluster_file(loading.load_named(common.cluster).cluster), end="")  # noqa: T201 - the answer
     return 0
+
+
+@command(
+    common=("cluster", "verbose", "ask_sudo_password"),
+    help={"to": "the directory, which is made (default: NAME-ejected beside the cluster file)"},
+)
+def eject(common: Common, *, to: str = "") -> int:
+    """Write the cluster as shell scripts that need no slurmfab.
+
+    They make the same cluster from bare hosts: a script for each host has its users, packages, files and units, another
+    carries them there by ssh(1). All hosts have to be as the cluster file wants them. No secret is written: new hosts
+    make new ones. Exit codes: 0 written, 1 failed, 2 wrong input, 3 written, but README.md there names what is missing.
+
+    Examples:
+        fab eject
+        fab eject --to titanic-scripts
+    """
+    from slurmfab.commands.eject import ejecting
+
+    return ejecting.write_cluster(common.cluster, to, common.output)

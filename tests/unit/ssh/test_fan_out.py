@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from slurmfab.base.errors import Unreachable
-from slurmfab.hosts.fan_out import give_up_turn, on_each
+from slurmfab.hosts.fan_out import give_up_turn, on_each, turn_for
 
 
 def test_each_host_has_its_result_or_its_error() -> None:
@@ -90,3 +90,29 @@ def test_a_call_that_waits_for_a_host_that_is_off_when_it_gives_up_its_turn_then
 
     assert len(list(on_each(["off1", "off2", "n1", "n2"], ask, fan_out=1))) == 4
     assert done[:2] == ["n1", "n2"]
+
+
+def test_a_call_whose_turn_has_a_time_limit_when_it_takes_longer_then_the_next_begins_and_only_that_one() -> None:
+    others_are_done = threading.Event()
+    lock, now, most = threading.Lock(), 0, 0
+    done: list[str] = []
+
+    def ask(host: str) -> None:
+        nonlocal now, most
+        if host == "off":
+            with turn_for(0.01):
+                assert others_are_done.wait(10), "hosts that answer wait for one that is off"
+            return
+        with turn_for(60):
+            with lock:
+                now += 1
+                most = max(most, now)
+            done.append(host)
+            if len(done) == 3:
+                others_are_done.set()
+            with lock:
+                now -= 1
+
+    assert len(list(on_each(["off", "n1", "n2", "n3"], ask, fan_out=1))) == 4
+    assert done == ["n1", "n2", "n3"]
+    assert most == 1

@@ -23,12 +23,12 @@ from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units import UnitsLoaded
-from slurmfab.on_hosts.programs.jupyter.pam import SERVICE
 from slurmfab.on_hosts.programs.jupyter.places import (
     JUPYTER_CERTIFICATES,
     JUPYTER_PROGRAM,
     JUPYTER_SETTINGS,
     JUPYTER_SOCKET,
+    PAM_SERVICE,
 )
 
 CAPABILITY = "jupyter"
@@ -115,7 +115,7 @@ def hub_files(plan_input: PlanInput, jupyter: Jupyter, certificate: str, key: st
     }
     yield OwnedFile(JUPYTER_SETTINGS, json.dumps(settings(plan_input), indent=1, sort_keys=True) + "\n")
     yield OwnedFile(JUPYTER_CONF, fill("slurmfab-jupyter.py", context))
-    yield OwnedFile(f"/etc/pam.d/{SERVICE}", fill("slurmfab-jupyter.pam", context))
+    yield OwnedFile(f"/etc/pam.d/{PAM_SERVICE}", fill("slurmfab-jupyter.pam", context))
     for unit in (*UNITS, f"{JUPYTER_ROOT}@.service"):
         yield OwnedFile(f"{UNIT_FILES}/{unit}", fill(unit, context))
 

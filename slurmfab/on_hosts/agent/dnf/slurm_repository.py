@@ -6,12 +6,14 @@ that `dnf upgrade` changes no daemon of a cluster.
 
 from __future__ import annotations
 
-import configparser
 import fnmatch
-from typing import Iterator, Sequence
+from typing import TYPE_CHECKING, Iterator, Sequence
 
 from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context
+
+if TYPE_CHECKING:
+    import configparser
 
 NAME = "slurmfab-slurm"
 FOLDER = "/etc/yum.repos.d"
@@ -64,6 +66,8 @@ def is_left_out(name: str, patterns: Sequence[str]) -> bool:
 
 def sources(context: Context) -> Iterator[tuple[str, configparser.SectionProxy]]:
     """Yield path and section of each source that is enabled; files that cannot be read have none."""
+    import configparser  # the deployer loads this module, too, and reads none
+
     for name in sorted(names(context.path(FOLDER))):
         path = "%s/%s" % (FOLDER, name)
         parser = configparser.ConfigParser(interpolation=None, strict=False)

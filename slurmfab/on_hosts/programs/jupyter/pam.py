@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-SERVICE = "slurmfab-jupyter"  # the file in /etc/pam.d
+from slurmfab.on_hosts.programs.jupyter.places import PAM_SERVICE
 
 HIDDEN, SUCCESS, BUFFER_ERROR, FAILED = 1, 0, 5, 19
 """PAM_PROMPT_ECHO_OFF, PAM_SUCCESS, PAM_BUF_ERR and PAM_CONV_ERR of <security/_pam_types.h>."""
@@ -55,7 +55,7 @@ def is_password_of(user: str, password: str) -> bool:
 
     conversation = Conversation(CONVERSE(answer), None)
     handle = ctypes.c_void_p()
-    if pam.pam_start(SERVICE.encode(), user.encode(), ctypes.byref(conversation), ctypes.byref(handle)) != SUCCESS:
+    if pam.pam_start(PAM_SERVICE.encode(), user.encode(), ctypes.byref(conversation), ctypes.byref(handle)) != SUCCESS:
         raise OSError("PAM does not start")
     status = FAILED
     try:

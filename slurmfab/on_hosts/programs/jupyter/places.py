@@ -13,3 +13,4 @@ JUPYTER_SOCKET = "/run/slurmfab-jupyter.socket"  # where the hub asks the part o
 JUPYTER_RUN = "/run/slurmfab-jupyter"  # the hub's RuntimeDirectory: its owner is the user that systemd made for the hub
 JUPYTER_TICKET = "/run/slurmfab-jupyter.ticket"
 """A user and a password for one login within a minute, which root makes to try the hub."""
+PAM_SERVICE = "slurmfab-jupyter"  # the file in /etc/pam.d by which root proves logins
