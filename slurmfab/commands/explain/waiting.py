@@ -52,7 +52,9 @@ def links(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Link]:
         return
     is_held = job.is_waiting and "held" in job.reason.lower()
     eligible = end if is_held or not_yet(job, end) else min(job.eligible or job.submitted, end)
-    spells = [(job.submitted, eligible, before_eligible), (max(eligible, job.submitted), end, in_the_queue)]
+    # Tasks beyond the limit of their array do not count as eligible.
+    before = in_the_queue if job.reason == "JobArrayTaskLimit" else before_eligible
+    spells = [(job.submitted, eligible, before), (max(eligible, job.submitted), end, in_the_queue)]
     for since, till, causes in spells:
         if till - since <= (ELIGIBLE if causes is before_eligible else AT_ONCE) and not (
             job.is_waiting and till >= end > since

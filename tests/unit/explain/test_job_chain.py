@@ -294,6 +294,18 @@ CASES = {
             "has waited 1 min: Slurm puts off a job that was put back, to 15:02:01",
         ],
     ),
+    "22.05: the limit of an array, whose tasks are not eligible meanwhile": (
+        told(
+            memory=[remembered(JobArrayID="3_1", JobID="4", State="RUNNING", StartTime="14:00:01", NodeList="n1"),
+                    remembered(JobArrayID="3_2", JobID="3", Reason="JobArrayTaskLimit", EligibleTime="N/A")],
+        ),
+        [
+            "job 3_1: RUNNING",
+            "14:00:01 on n1, 1 s after it was submitted, and has run for 59 min 59 s",
+            "job 3_2: PENDING",
+            "has waited 1 h: as many tasks of its array run as --array allows at once: job 3_1",
+        ],
+    ),
     "24.11: nodes without room, where sacct counts no CPUs of a job that waits": (
         told(
             records=[record(**{**NO_END, "NCPUS": "0"})],
