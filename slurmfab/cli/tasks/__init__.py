@@ -81,6 +81,7 @@ GROUPS: tuple[Group, ...] = (
             showing.report,
             showing.drift,
             showing.logs,
+            showing.explain,
             showing.topology,
             showing.monitoring_files,
             showing.user_guide,

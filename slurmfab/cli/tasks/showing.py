@@ -68,6 +68,34 @@ def logs(common: Common, target: str, *, since: str = "", until: str = "", aroun
 
 
 @command(
+    common=("cluster", "json", "ask_sudo_password"),
+    positional=["target"],
+    help={
+        "target": "id of a job, a node, or a user",
+        "json": "write the chain as JSON to this file (- for standard output)",
+    },
+)
+def explain(common: Common, target: str) -> int:
+    """Tell what happened to a job, a node or a user, and why.
+
+    One chain of causes: why a job waited and who held what it waited for, where it ran, how it ended, and whether the
+    node was at fault; since when a node is out of service, by whom and why, and what brings it back; why jobs of a user
+    wait or fail. It is made of the records of Slurm, logs and earlier runs of slurmfab; each line that a cause rests on
+    is quoted with its place. What is not on record is said to be unknown. Nothing is changed. Exit codes: 0 told, 1 no
+    controller answers, or the job or the user is not known, 2 wrong input, 3 told, but some hosts or daemons do not
+    answer.
+
+    Examples:
+        fab explain 4711
+        fab explain n3
+        fab explain ann
+    """
+    from slurmfab.commands.explain import explaining
+
+    return explaining.show(common.cluster, target, common.output)
+
+
+@command(
     common=("cluster", "ask_sudo_password"),
     help={
         "interface": "network interface on which LLDP counts (default: all; InfiniBand then comes first)",
