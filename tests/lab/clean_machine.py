@@ -123,8 +123,8 @@ def clean_machine(suite: str, directory: Path, *, cached: str = "") -> Iterator[
         _settle(machine)
         if cached:
             tree = base.ensure(cached, print)
-            # Hard links: nothing writes into a tree that is complete.
-            subprocess.run(["cp", "-al", tree, hosts.lab.directory / f"shared{CACHE}"], check=True)
+            # No hard links: they change the times of files that the hosts of other tests have from this tree.
+            subprocess.run(["cp", "-a", tree, hosts.lab.directory / f"shared{CACHE}"], check=True)
         try:
             yield machine
         finally:
