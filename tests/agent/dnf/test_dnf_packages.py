@@ -193,7 +193,11 @@ def test_a_newer_slurm_when_exchanged_then_all_its_packages_have_it_and_others_s
     assert apply(exchange, el).status == "changed"
     assert apply(exchange, el).status == "ok"
     assert installed(el) == {"munge": "0.5.13", "slurm": "26.05.1", "slurm-slurmd": "26.05.1"}
+    mark = Path(el.path("/kill-slurm"))
+    mark.touch()
     back = DnfExchangedPackages(("slurm=24.11.5-1.el9", "slurm-slurmd=24.11.5-1.el9"))
+    assert apply(back, el).status == "failed"
+    mark.unlink()
     assert apply(back, el).status == "changed"
     assert installed(el)["slurm-slurmd"] == "24.11.5"
 

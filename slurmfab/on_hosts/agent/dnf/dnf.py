@@ -51,16 +51,18 @@ def install(context: Context, packages: Sequence[str]) -> Tuple[int, str]:
     return code, output
 
 
-def complete(context: Context, left: Killed, texts: Sequence[str]) -> Tuple[int, str]:
+def complete(
+    context: Context, left: Killed, texts: Sequence[str], env: Optional[Mapping[str, str]] = None
+) -> Tuple[int, str]:
     """Install anew what was there when a transaction was killed; the exit code of dnf and all that it printed.
 
     `texts`: the same packages, or their files. Of a package that is there in two versions the older one goes first: dnf
     reinstalls the newer with it.
     """
-    code, printed = dnf(context, ["remove", "--duplicates"]) if left.double else (0, "")
+    code, printed = dnf(context, ["remove", "--duplicates"], env) if left.double else (0, "")
     if code != 0:
         return code, printed
-    code, output = dnf(context, ["reinstall", *texts])
+    code, output = dnf(context, ["reinstall", *texts], env)
     return code, printed + output
 
 

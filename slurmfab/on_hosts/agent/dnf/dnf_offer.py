@@ -1,6 +1,7 @@
 """Which versions dnf would install of Slurm's packages here, from this host's sources or from another one.
 
-dnf's own Python is asked, in a process of its own; it reads the sources' metadata, resolves, and changes nothing.
+dnf's own Python is asked, in a process of its own; it reads the sources' metadata, resolves, and changes nothing
+but dnf's cache of these.
 """
 
 from __future__ import annotations

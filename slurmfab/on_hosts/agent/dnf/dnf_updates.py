@@ -127,7 +127,7 @@ class DnfUpdates(Updates):
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
         """Complete what was killed, and update. Raises ResourceFailed if dnf failed."""
         left = dnf.killed(context)
-        code, output = dnf.complete(context, left, left.packages) if left.packages else (0, "")
+        code, output = dnf.complete(context, left, left.packages, dnf.QUIET) if left.packages else (0, "")
         if code == 0 and self.versions:
             texts: Tuple[str, ...] = tuple(text.replace("=", "-", 1) for text in self.versions)
             out = "--exclude=" + ",".join(self.slurm)

@@ -28,11 +28,7 @@ class DnfExchangedPackages(ExchangedPackages):
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Complete what was killed, check what dnf would do, download, stop daemons, exchange; ResourceFailed."""
-        left = dnf.killed(context)
-        if left.packages:
-            code, output = dnf.complete(context, left, left.packages)
-            if code != 0:
-                raise ResourceFailed(dnf_errors.explain(output))
+        self.complete(context)
         there = versions(context, self.names)
         if all(there.get(name) == version for name, version in self.wanted_versions.items()):
             return
@@ -53,6 +49,15 @@ class DnfExchangedPackages(ExchangedPackages):
             must_dnf(context, ["install", *texts], dnf.QUIET)
         finally:
             context.run(["systemctl", "daemon-reload"])
+
+    def complete(self, context: Context) -> None:
+        """Install anew what a killed dnf has left, while the daemons are stopped; ResourceFailed of dnf."""
+        left = dnf.killed(context)
+        for unit in self.stops if left.packages else ():
+            stop(context, unit)
+        code, output = dnf.complete(context, left, left.packages, dnf.QUIET) if left.packages else (0, "")
+        if code != 0:
+            raise ResourceFailed(dnf_errors.explain(output))
 
 
 def must_dnf(context: Context, arguments: List[str], env: Optional[Mapping[str, str]] = None) -> None:
