@@ -98,6 +98,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("check-cluster", "only"): some_of(*CHECK_GROUPS, OWN_CHECKS),
     ("check-gpus", "hosts"): NODES,
     ("drain", "hosts"): NODES,
+    ("explain", "target"): Takes(takes.HOSTS),
     ("import", "hosts"): NEW_HOSTS,
     ("lab-down", "name"): Takes(takes.LABS),
     ("lab-off", "name"): Takes(takes.LABS),

@@ -45,6 +45,7 @@ EXPLAINED: Mapping[str, str] = {
     "on_hosts/agent/slurm/package_source.py": APT,
     "on_hosts/agent/dnf/": "the implementation for dnf and rpm",
     "on_hosts/agent/kinds.py": "the names of its resources",
+    "commands/eject/saying.py": "the names of its resources",
     "on_hosts/agent/upgrade/": APT,
     "cluster/inventory/deb_files.py": "packages beside the cluster file are those of dpkg",
     "cluster/inventory/rpm_files.py": "or of rpm",

@@ -157,6 +157,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "collected": strict_object({"index": _TEXT}, {}),
         "daemon_errors": strict_object({"errors": core_schema.list_schema(_LINE, max_length=8)}, {}),
         "directory_sizes": _directory_sizes(),
+        "evidence": _evidence(),
         "file": _LINE,
         "found_files": _found_files(),
         "job": _job(),
@@ -240,7 +241,17 @@ def _logs() -> core_schema.CoreSchema:
     text = core_schema.str_schema(max_length=1000)
     line = core_schema.tuple_schema([source, text, _SECONDS, _SECONDS, _COUNT], strict=False)
     notes = core_schema.list_schema(core_schema.str_schema(max_length=4096), max_length=100)
-    return strict_object({"lines": core_schema.list_schema(line, max_length=4000), "notes": notes, "now": _SECONDS}, {})
+    told = {"lines": core_schema.list_schema(line, max_length=4000), "notes": notes, "now": _SECONDS}
+    return strict_object(told, {"files": core_schema.dict_schema(source, _LINE, max_length=8)})
+
+
+def _evidence() -> core_schema.CoreSchema:
+    """What Slurm has on record (`slurmfab.on_hosts.agent.logs.evidence.read`)."""
+    row = core_schema.list_schema(_TEXT, max_length=32)
+    rows = dict.fromkeys(("memory", "records", "others", "events"), core_schema.list_schema(row, max_length=8000))
+    texts = dict.fromkeys(("ping", "nodes", "partitions", "reservations", "limits", "associations", "qos"), _TEXT)
+    missing = core_schema.list_schema(core_schema.tuple_schema([_LINE, _TEXT], strict=False), max_length=8)
+    return strict_object({}, {**rows, **texts, "now": _SECONDS, "missing": missing, "names": _TABLE, "account": _TABLE})
 
 
 def _accounts() -> core_schema.CoreSchema:

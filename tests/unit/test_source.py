@@ -123,7 +123,12 @@ KNOWS_COMMANDS = {
     "on_hosts/agent/accounting/sacctmgr.py": {"sacctmgr"},
     # Asks the program for its version alone, which needs no slurmctld; a login host has no other program of Slurm's.
     "commands/doctor/hosts.py": {"scontrol"},
-    "on_hosts/programs/user_tools/asking.py": {"squeue", "scontrol", "sacctmgr"},
+    "on_hosts/programs/user_tools/asking.py": {"squeue", "scontrol", "sacctmgr", "sacct"},
+    # They run none, and say beside what they quote which one shows it.
+    "commands/explain/evidence.py": {"sacctmgr", "sacct", "squeue"},
+    "commands/explain/node_chain.py": {"scontrol"},
+    "commands/explain/user_chain.py": {"sacctmgr"},
+    "commands/explain/waiting.py": {"scontrol"},
     # It runs none, and tells users which they may.
     "on_hosts/programs/user_tools/reasons.py": {"scontrol", "sinfo"},
 }

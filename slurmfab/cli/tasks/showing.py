@@ -68,6 +68,34 @@ def logs(common: Common, target: str, *, since: str = "", until: str = "", aroun
 
 
 @command(
+    common=("cluster", "json", "ask_sudo_password"),
+    positional=["target"],
+    help={
+        "target": "id of a job, a node, or a user",
+        "json": "write the chain as JSON to this file (- for standard output)",
+    },
+)
+def explain(common: Common, target: str) -> int:
+    """Tell what happened to a job, a node or a user, and why.
+
+    One chain of causes: why a job waited and who held what it waited for, where it ran, how it ended, and whether the
+    node was at fault; since when a node is out of service, by whom and why, and what brings it back; why jobs of a user
+    wait or fail. It is made of the records of Slurm, logs and earlier runs of slurmfab; each line that a cause rests on
+    is quoted with its place. What is not on record is said to be unknown. Nothing is changed. Exit codes: 0 told, 1 no
+    controller answers, or the job or the user is not known, 2 wrong input, 3 told, but some hosts or daemons do not
+    answer.
+
+    Examples:
+        fab explain 4711
+        fab explain n3
+        fab explain ann
+    """
+    from slurmfab.commands.explain import explaining
+
+    return explaining.show(common.cluster, target, common.output)
+
+
+@command(
     common=("cluster", "ask_sudo_password"),
     help={
         "interface": "network interface on which LLDP counts (default: all; InfiniBand then comes first)",
@@ -161,3 +189,23 @@ def portal_files(common: Common) -> int:
 
     print(writing.cluster_file(loading.load_named(common.cluster).cluster), end="")  # noqa: T201 - the answer
     return 0
+
+
+@command(
+    common=("cluster", "verbose", "ask_sudo_password"),
+    help={"to": "the directory, which is made (default: NAME-ejected beside the cluster file)"},
+)
+def eject(common: Common, *, to: str = "") -> int:
+    """Write the cluster as shell scripts that need no slurmfab.
+
+    They make the same cluster from bare hosts: a script for each host has its users, packages, files and units, another
+    carries them there by ssh(1). All hosts have to be as the cluster file wants them. No secret is written: new hosts
+    make new ones. Exit codes: 0 written, 1 failed, 2 wrong input, 3 written, but README.md there names what is missing.
+
+    Examples:
+        fab eject
+        fab eject --to titanic-scripts
+    """
+    from slurmfab.commands.eject import ejecting
+
+    return ejecting.write_cluster(common.cluster, to, common.output)

@@ -38,6 +38,10 @@ from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 
 ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")  # systemd's line about the end of a daemon
 FATAL = re.compile(r"\bfatal: [^\n]{1,120}\S*")  # the beginning of a daemon's own one
+SAID_SINCE_BOOT = (
+    'boot=$(date --date="$(systemctl show --property=UserspaceTimestamp --value)" +[%%Y-%%m-%%dT%%H:%%M:%%S); '
+    "tail --bytes=65536 %s 2>/dev/null | awk -v boot=\"$boot\" '$1 >= boot'; :"
+)
 
 
 @foundation
@@ -94,12 +98,14 @@ def test_daemons_run_as_packaged(host: CheckedHost, cluster: Cluster) -> None:
         raise Remark(f"{host.name} has files of its own for units, which slurmfab leaves alone: {'; '.join(others)}")
 
 
-def test_no_daemon_has_crashed(host: CheckedHost, cluster: Cluster) -> None:
+def test_no_daemon_has_crashed(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """no daemon has ended by itself since somebody started it"""
     crashed = [one for one in started(host, cluster) if one.ends]
     if crashed:
         times = ("once" if one.ends == 1 else f"{one.ends} times" for one in crashed)
-        told = (f"{one.unit} {count}{last_end(host, one.unit)}" for one, count in zip(crashed, times, strict=True))
+        logs = {one.unit: log_of(cluster, lock, host.name, one.unit) for one in crashed if one.unit in LOGS}
+        ends = [last_end(host, one.unit, logs.get(one.unit, "")) for one in crashed]
+        told = (f"{one.unit} {count}{end}" for one, count, end in zip(crashed, times, ends, strict=True))
         raise Drifted(
             CRASHED,
             f"ended by itself, and systemd started it again: {'; '.join(told)}. Repair: see why in its log and in "
@@ -118,14 +124,16 @@ def made_by(process: Process) -> str:
     return f" ({', '.join(process.foreign)})" if process.foreign else ""
 
 
-def last_end(host: CheckedHost, unit: str) -> str:
+def last_end(host: CheckedHost, unit: str, log: str) -> str:
     """How a daemon ended the last time, as ` (code=exited, status=1/FAILURE; fatal: …)`: systemd's words and its own.
 
-    Empty if unknown; a daemon that a signal ended said nothing of it.
+    Empty if unknown; a daemon that a signal ended said nothing of it. Its own are in the journal, or only in its `log`.
     """
     said = str(host.run("journalctl --unit=%s --boot --output=cat --quiet --no-pager --lines=1000", unit).stdout)
     *_, before, end, _ = ("", "", *ENDED.split(said))
     own = FATAL.findall(before)[-1:] if "exited" in end else []
+    if "exited" in end and log and not own:
+        own = FATAL.findall(host.run(SAID_SINCE_BOOT, log).stdout)[-1:]
     return f" ({'; '.join([end, *own])})" if end else ""
 
 

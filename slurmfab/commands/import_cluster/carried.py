@@ -22,6 +22,14 @@ PACKAGED_PLUGSTACK = "include /etc/slurm/plugstack.conf.d/*.conf\n"  # the plugs
 
 UNUSED = "nothing reads it, because JobSubmitPlugins does not name lua"
 PACKAGED = "it is the package's own"
+OURS = "slurmfab writes it by itself"
+EXPECTED = (PACKAGED, OURS)  # reasons that need no remark
+MADE_BY_SLURMFAB = "-- Made by slurmfab"  # how a job_submit.lua of slurmfab's begins
+
+SCRIPTS = (
+    "prolog",
+    "epilog",
+)  # keys of the cluster file, whose scripts are in a directory that slurmfab's programs run
 
 ON_NODES = (
     *("Prolog", "Epilog", "TaskProlog", "TaskEpilog", "HealthCheckProgram", "UnkillableStepProgram", "RebootProgram"),
@@ -39,6 +47,9 @@ class Carried:
 
     # the section `slurm_files`: by name in Slurm's directory, the path beside the cluster file
     slurm_files: Mapping[str, str] = field(default_factory=dict)
+    scripts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # directory of the scripts of `prolog` and `epilog`, likewise
     files: Mapping[str, bytes] = field(default_factory=dict)  # their bytes, by this path
     programs: tuple[str, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)  # by name, why a file stays where it is
@@ -59,13 +70,21 @@ def carried(old: OldCluster) -> Carried:
     left |= dict.fromkeys(beyond(taken), f"at most {MOST_FILES} files of {LARGEST_SUM >> 10} KiB together come along")
     taken = {name: file for name, file in taken.items() if name not in left}
     paths = {name: f"{FOLDER}/{name}" for name in taken}
+    of_scripts = {
+        kind: f"{FOLDER}/{kind}.d" for kind in SCRIPTS if any(name.startswith(f"{kind}.d/") for name in taken)
+    }
     return Carried(
-        slurm_files=paths,
+        slurm_files={name: path for name, path in paths.items() if path.rpartition("/")[0] not in of_scripts.values()},
+        scripts=of_scripts,
         files={paths[name]: bytes_of(file) for name, file in taken.items()},
         programs=tuple(paths[name] for name, file in taken.items() if file.mode & 0o111),
         left=dict(sorted(left.items())),
         remarks=(
-            *(f"{path_text(old, name)} stays where it is: {why}." for name, why in left.items() if why != PACKAGED),
+            *(
+                f"{path_text(old, name)} stays where it is: {why}."
+                for name, why in left.items()
+                if why not in (PACKAGED, OURS)
+            ),
             *(remark for name in taken if (remark := about_others(old, name, names[name]))),
         ),
     )
@@ -100,6 +119,7 @@ def reason_against(old: OldCluster, name: str, by_host: Mapping[str, FoundFile])
         f"it has {largest >> 10} KiB, and at most {LARGEST_FILE >> 10} KiB come along": largest > LARGEST_FILE,
         UNUSED: name == JOB_SUBMIT and "lua" not in plugins,
         PACKAGED: name == PLUGSTACK and texts == {PACKAGED_PLUGSTACK},
+        OURS: name == JOB_SUBMIT and all(text.startswith(MADE_BY_SLURMFAB) for text in texts),
         f"it differs between hosts ({hosts})": len(texts) > 1 and old.found.controller not in by_host,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")

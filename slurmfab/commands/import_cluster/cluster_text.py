@@ -170,15 +170,20 @@ def not_taken(draft: Draft) -> str:
 
 
 def files_section(draft: Draft) -> str:
-    """The files of Slurm's directory that have no keys of their own."""
-    if not draft.slurm_files:
-        return ""
-    lines = [
-        "# Further files of /etc/slurm, the same on all hosts; each path is relative to this file.",
-        "slurm_files:",
-    ]
-    lines += [f"  {yaml_text(name)}: {yaml_text(path)}" for name, path in draft.slurm_files.items()]
-    return "\n".join(lines) + "\n"
+    """The scripts around jobs, and the files of Slurm's directory that have no keys of their own."""
+    scripts = [f"{kind}: {yaml_text(path)}\n" for kind, path in draft.scripts.items()]
+    files = [f"  {yaml_text(name)}: {yaml_text(path)}\n" for name, path in draft.slurm_files.items()]
+    parts = (
+        "".join(["# The scripts of a directory beside this file run around each job.\n", *scripts] if scripts else []),
+        "".join([FURTHER_FILES, *files] if files else []),
+    )
+    return "\n".join(filter(None, parts))
+
+
+FURTHER_FILES = """\
+# Further files of /etc/slurm, the same on all hosts; each path is relative to this file.
+slurm_files:
+"""
 
 
 def commented(comments: Comments | Iterable[str], indent: str) -> list[str]:

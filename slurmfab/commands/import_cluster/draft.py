@@ -58,6 +58,8 @@ class Draft:
     slurmdbd_conf: Overrides = field(default_factory=dict)
     # by name of a file in Slurm's directory, its path beside the cluster file
     slurm_files: Mapping[str, str] = field(default_factory=dict)
+    # `prolog` and `epilog`: the directory beside the cluster file with the scripts
+    scripts: Mapping[str, str] = field(default_factory=dict)
     # by file and key in lower case, such as `("slurm.conf", "killwait")`, the comments above it
     comments: Mapping[tuple[str, str], Comments] = field(default_factory=dict)
     # by file and key in lower case, the value that slurmfab would write

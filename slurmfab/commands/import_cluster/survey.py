@@ -119,6 +119,7 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
         slurm_conf=decided_first(old),
         slurmdbd_conf=slurmdbd_conf,
         slurm_files=taken.slurm_files,
+        scripts=taken.scripts,
         comments={(file, key): found for file, text in texts.items() for key, found in comments_by_key(text).items()},
         ours={(database.FILE, key): value for key, value in ours.items()},
     )
@@ -143,6 +144,10 @@ def fetches(old: OldCluster) -> bool:
     return ways.count(True) > ways.count(False)
 
 
+OF_ACCOUNTS = "JobSubmitPlugins"
+"""A key that slurmfab writes by itself in a cluster with accounts; settled anew, it comes again if it is needed."""
+
+
 def with_accounts(settled: Settled, old: OldCluster) -> tuple[Settled, tuple[str, ...]]:
     """The cluster file with QOS, accounts and users, and remarks about those that it could not have."""
     if not settled.draft.database or not old.found.accounts:
@@ -150,8 +155,10 @@ def with_accounts(settled: Settled, old: OldCluster) -> tuple[Settled, tuple[str
     known = Inventory(settled.plan_input.cluster, settled.plan_input.lock, Path(settings.WHERE))
     answer, gone = database.of_people(old.found.accounts, old.found.people)
     remarks = (database.remark(gone, old.found.controller),) if gone else ()
+    others = {key: value for key, value in settled.draft.slurm_conf.items() if key != OF_ACCOUNTS}
     try:
-        return settings.settle(replace(settled.draft, accounts=export.text(known, answer)), old), remarks
+        draft = replace(settled.draft, accounts=export.text(known, answer), slurm_conf=others)
+        return settings.settle(draft, old), remarks
     except ClusterFileError as error:
         reasons = "; ".join(complaint.partition(": ")[2] for complaint in error.complaints)
         return settled, (

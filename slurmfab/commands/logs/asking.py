@@ -163,6 +163,8 @@ class Answers:
     lines: tuple[Told, ...] = ()  # in the order of time
     notes: tuple[tuple[str, str], ...] = ()  # what is to be said of logs, as pairs of a host and a sentence
     lost: Mapping[str, str] = field(default_factory=dict)  # hosts that did not answer, each with the reason
+    # by host that answered and by daemon, the file with its lines; empty for the journal alone
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -233,8 +235,13 @@ def job_of(asked: str, rows: Sequence[Sequence[object]], origin: str, hosts: Ite
     )  # fmt: skip
 
 
-def gather(known: Inventory, transport: Transport, wanted: Answers, *, every_line: bool) -> Answers:
-    """The answers of the hosts that the question names, of the controllers, and of slurmdbd's host."""
+def gather(
+    known: Inventory, transport: Transport, wanted: Answers, *, every_line: bool, also: Sequence[str] = ()
+) -> Answers:
+    """The answers of the hosts that the question names, of the controllers, and of slurmdbd's host.
+
+    `also`: further nodes of which controllers' lines may be; these nodes are not asked.
+    """
     cluster, targets = known.cluster, wanted.asked
     hosts = tuple(dict.fromkeys((*targets, *cluster.controllers, *cluster.database_hosts)))
     jobs = wanted.job.ids if wanted.job else ()
@@ -242,10 +249,12 @@ def gather(known: Inventory, transport: Transport, wanted: Answers, *, every_lin
     by_host: dict[str, list[HostLine]] = {}
     notes: list[tuple[str, str]] = []
     lost: dict[str, str] = {}
+    files: dict[str, Mapping[str, str]] = {}
+    about = tuple(dict.fromkeys((*targets, *also)))
     is_now = wanted.period.until >= time.time() - 1
-    request = {"op": "logs", "nodes": list(targets), "jobs": list(jobs), "all": every_line}
+    request = {"op": "logs", "nodes": list(about), "jobs": list(jobs), "all": every_line}
 
-    def ask_one(host: str) -> tuple[list[HostLine], list[tuple[str, str]]]:
+    def ask_one(host: str) -> Found:
         period = period_on(host in cluster.controllers, wanted, is_now=is_now)
         return lines_of(transport, host, {**request, **period._asdict()})
 
@@ -254,10 +263,11 @@ def gather(known: Inventory, transport: Transport, wanted: Answers, *, every_lin
             lost[host] = result.reason if isinstance(result, HostError) else str(result)
             continue
         is_whole = host in targets or every_line
-        by_host[host] = [line for line in result[0] if is_whole or is_about(line.text, targets, all_hosts, jobs)]
-        notes += result[1]
+        by_host[host] = [line for line in result.lines if is_whole or is_about(line.text, about, all_hosts, jobs)]
+        notes += result.notes
+        files[host] = result.files
     lines = merge({host: by_host[host] for host in hosts if host in by_host})
-    return replace(wanted, asked=hosts, lines=tuple(lines), notes=tuple(sorted(notes)), lost=lost)
+    return replace(wanted, asked=hosts, lines=tuple(lines), notes=tuple(sorted(notes)), lost=lost, files=files)
 
 
 def period_on(is_controller: bool, wanted: Answers, *, is_now: bool) -> Period:
@@ -273,9 +283,15 @@ def period_on(is_controller: bool, wanted: Answers, *, is_now: bool) -> Period:
     return Period(since, until + AHEAD if is_now else until)
 
 
-def lines_of(
-    transport: Transport, host: str, request: Mapping[str, object]
-) -> tuple[list[HostLine], list[tuple[str, str]]]:
+class Found(NamedTuple):
+    """What the logs of one host say."""
+
+    lines: list[HostLine]
+    notes: list[tuple[str, str]]
+    files: Mapping[str, str]  # where each daemon logs
+
+
+def lines_of(transport: Transport, host: str, request: Mapping[str, object]) -> Found:
     """The lines of one host, and what is to be said about them. Raises HostError if it does not answer."""
     before = time.time()
     value = answer_value(host, transport.call(host, request), "logs")
@@ -285,4 +301,4 @@ def lines_of(
         seconds = abs(value["now"] - (before + time.time()) / 2)
         way = "ahead of" if ahead > 0 else "behind"
         notes.append((host, f"its clock is {seconds:.0f} s {way} this machine's, and so are the times of its lines."))
-    return [HostLine(*line) for line in value["lines"]], notes
+    return Found([HostLine(*line) for line in value["lines"]], notes, value.get("files", {}))

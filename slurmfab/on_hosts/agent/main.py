@@ -21,6 +21,7 @@ another:
     {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
     {"op": "daemon-errors", ...} -> {"daemon_errors": {...}}, {"done": true}
     {"op": "job", ...}      -> {"job": {...}}, {"done": true}
+    {"op": "evidence", ...} -> {"evidence": {...}}, {"done": true}
     {"op": "support", ...}  -> {"support": {...}}, {"done": true}
     {"op": "upgrade-rows", ...} -> {"upgrade_rows": {...}}, {"done": true}
     {"op": "conversion", ...} -> {"conversion": {...}}, {"done": true}
@@ -238,6 +239,7 @@ MODULE_OF = {
     "logs": "logs.reading",
     "daemon-errors": "services.daemon_log",
     "job": "logs.job_record",
+    "evidence": "logs.evidence",
     "support": "support.reading",
     "upgrade-rows": "upgrade.proved_dump",
     "conversion": "upgrade.conversion",

@@ -120,6 +120,15 @@ def test_a_program_that_not_everybody_may_read_then_stays_on_the_host(root: Path
     assert dict(found["left"]) == {"/etc/slurm/prolog.sh": found_files.PRIVATE}
 
 
+def test_the_scripts_of_a_directory_when_a_program_of_slurmfab_runs_them_then_are_read(root: Path) -> None:
+    write(root, "etc/slurm/slurm.conf", "Prolog=/usr/local/lib/slurmfab/prolog\n")
+    write(root, "etc/slurm/prolog.d/10-here", "#!/bin/sh\n", 0o755)
+    assert dict(read(root)["left"]) == {"/usr/local/lib/slurmfab/prolog": found_files.MISSING}
+    write(root, "usr/local/lib/slurmfab/prolog", "#!/bin/sh\n", 0o755)
+    assert texts(read(root))["/etc/slurm/prolog.d/10-here"] == "#!/bin/sh\n"
+    assert read(root)["left"] == []
+
+
 def test_a_directory_on_another_file_system_when_linked_to_by_root_then_is_read_and_the_link_is_told(
     root: Path,
 ) -> None:

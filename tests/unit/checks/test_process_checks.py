@@ -34,6 +34,7 @@ def node(  # noqa: PLR0917 - one argument for each thing that can be wrong
     variable: str = "",
     threads: str = "infinity",
     journal: str = JOURNAL,
+    log: str = "",
     **shown: str,
 ) -> CheckedHost:
     """A compute node whose slurmd was started so, of which systemd tells this; its munged is sound."""
@@ -44,6 +45,7 @@ def node(  # noqa: PLR0917 - one argument for each thing that can be wrong
         **unit("slurmd", **{**SYSTEMD, **shown}),
         **process(7, program, user, words=words, files=files, environ=f"SLURM_CONF={variable}" if variable else ""),
         "^test -e /usr/sbin/slurmd$": "",
+        "^boot=.*/var/log/slurmd/slurmd.log": log,
         "^realpath /usr/sbin/slurmd$": "/usr/sbin/slurmd-wlm",
         **file("/lib/systemd/system/slurmd.service", f"[Service]\nLimitNOFILE=131072\nTasksMax={threads}\n"),
         "^realpath /(etc/slurm|opt)/slurm.conf$": lambda command: command.split()[-1],
@@ -61,7 +63,7 @@ def test_daemons_that_were_started_as_packaged_pass(known: Inventory) -> None:
     test_daemons.test_daemons_run_as_packaged(node(variable="/run/slurm/conf/slurm.conf"), known.cluster)
     test_daemons.test_daemons_run_as_packaged(node(variable="/var/spool/slurmd/conf-cache/slurm.conf"), known.cluster)
     test_daemons.test_daemons_run_as_packaged(node(threads="", TasksMax="4915"), known.cluster)
-    test_daemons.test_no_daemon_has_crashed(node(), known.cluster)
+    test_daemons.test_no_daemon_has_crashed(node(), known.cluster, known.lock)
 
 
 @pytest.mark.parametrize(
@@ -104,25 +106,27 @@ EXITED = "slurmd.service: Main process exited, code=exited, status=1/FAILURE\n"
 
 
 @pytest.mark.parametrize(
-    ("journal", "words"),
+    ("journal", "log", "words"),
     [
-        (JOURNAL, "(code=killed, status=9/KILL)"),
-        (FATAL + EXITED, "(code=exited, status=1/FAILURE; fatal: no association data)"),
-        (FATAL + EXITED + JOURNAL, "(code=killed, status=9/KILL)"),
-        (JOURNAL + EXITED, "(code=exited, status=1/FAILURE)"),
-        (FATAL, ". Repair: "),
+        (JOURNAL, FATAL, "(code=killed, status=9/KILL)"),
+        (FATAL + EXITED, "fatal: another\n", "(code=exited, status=1/FAILURE; fatal: no association data)"),
+        (FATAL + EXITED + JOURNAL, "", "(code=killed, status=9/KILL)"),
+        (JOURNAL + EXITED, "", "(code=exited, status=1/FAILURE)"),
+        (EXITED, f"fatal: older\n{FATAL}", "(code=exited, status=1/FAILURE; fatal: no association data)"),
+        (FATAL, "", ". Repair: "),
     ],
 )
 def test_a_crash_is_told_with_its_end_and_what_the_daemon_said_of_it(
-    known: Inventory, journal: str, words: str
+    known: Inventory, journal: str, log: str, words: str
 ) -> None:
+    host = node(NRestarts="2", journal=journal, log=log)
     with pytest.raises(AssertionError, match=re.escape(f"slurmd 2 times{words if words[0] == '.' else f' {words}.'}")):
-        test_daemons.test_no_daemon_has_crashed(node(NRestarts="2", journal=journal), known.cluster)
+        test_daemons.test_no_daemon_has_crashed(host, known.cluster, known.lock)
 
 
 def test_a_crash_is_a_kind_of_drift(known: Inventory) -> None:
     with pytest.raises(AssertionError) as told:
-        test_daemons.test_no_daemon_has_crashed(node(NRestarts="2"), known.cluster)
+        test_daemons.test_no_daemon_has_crashed(node(NRestarts="2"), known.cluster, known.lock)
     assert kind_of(told.value) == CRASHED
 
 

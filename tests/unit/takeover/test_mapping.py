@@ -312,6 +312,22 @@ def test_a_job_submit_script_that_nothing_reads_stays_where_it_is() -> None:
     assert about(one, "JobSubmitPlugins does not name lua")
 
 
+def test_scripts_that_a_program_of_slurmfab_runs_then_are_those_of_the_cluster_file_again() -> None:
+    program = "Prolog=/usr/local/lib/slurmfab/prolog\nPrologEpilogTimeout=300\nJobSubmitPlugins=lua\n"
+    files = {
+        "ctl": (conf("job_submit.lua", "-- Made by slurmfab from the cluster file\n"),),
+        "n1": (conf("prolog.d/10-here", "#!/bin/sh\n", 0o755),),
+    }
+    one = taken(f"{BASE}{program}", files=files)
+    assert (parsed(one).prolog, parsed(one).slurm_files) == ("slurm_files/prolog.d", {})
+    assert not {"Prolog", "PrologEpilogTimeout"} & parsed(one).slurm_conf.keys()
+    assert (one.files, one.programs) == (
+        {"slurm_files/prolog.d/10-here": b"#!/bin/sh\n"},
+        ("slurm_files/prolog.d/10-here",),
+    )
+    assert about(one, "job_submit.lua") == []
+
+
 @pytest.mark.parametrize("name", ["../x", "a/../../x", ".hidden", "a\nb", "a//b", "-x", "\x1b[2J"])
 def test_a_file_with_an_odd_name_stays_where_it_is_and_is_told_on_one_line(name: str) -> None:
     one = taken(files={"ctl": (conf(name, "x\n"),)})

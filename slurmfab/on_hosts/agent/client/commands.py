@@ -371,6 +371,18 @@ def job_records(since: int, until: int, fields: Sequence[str], *options: str) ->
     return Table(("sacct", "--allusers", "--duplicates", "--noheader", *window, *options), fields)
 
 
+def records_of(ids: Iterable[str], fields: Sequence[str], *options: str) -> Table:
+    """The records of jobs and their steps, one for each time that they were put back; as `job_records`."""
+    return Table(("sacct", "--duplicates", "--noheader", "--jobs=" + ",".join(job_ids(ids)), *options), fields)
+
+
+def node_events(since: int, until: int, fields: Sequence[str], nodes: Sequence[str] = ()) -> Command:
+    """Prints when nodes (empty: all) were out of service; rows of `|`, fields without free text but the last."""
+    times = ("start=uts%d" % since, "end=uts%d" % until)
+    names = ("nodes=" + ",".join(nodes),) if nodes else ()
+    return ("sacctmgr", "--noheader", "--parsable2", "show", "event", *times, *names, "format=" + ",".join(fields))
+
+
 def use_by_steps(jobs: Iterable[str]) -> Command:
     """Prints ID and two lists of TRES, by `|`, of running jobs' steps; ResourceFailed for no job's id."""
     return ("sstat", "--allsteps", "--noheader", "--parsable2", "--jobs=" + ",".join(job_ids(jobs)),

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.logs.period import SOURCES, gather
 from slurmfab.on_hosts.agent.logs.what_matters import Matters
+from slurmfab.on_hosts.agent.services.daemon_log import log_file
 
 Told = Tuple[str, str, float, float, int]  # a line as it is told: source, text, first and last time, and number
 MOST_LINES = 4000  # how many different lines are told; of more the last
@@ -19,7 +20,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     `request`: `since` and `until` in seconds since 1970; and, where wanted, `sources`, `nodes` and `jobs` (see
     `Matters`), and `all` for every line. Returns `lines`: for each line its source, text, first and last time, and
-    number; by the last time. `notes`: what could not be read. `now`: the host's clock.
+    number; by the last time. `notes`: what could not be read. `now`: the host's clock. `files`: where each daemon logs.
     """
     matters = Matters(request.get("nodes", ()), request.get("jobs", ()), bool(request.get("all")))
     found = gather(context, request["since"], request["until"], tuple(request.get("sources", SOURCES)), matters)
@@ -35,7 +36,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         notes.append(
             "of %d different lines only the last %d are told; ask for a shorter period" % (len(lines), len(kept))
         )
-    return {"lines": kept, "notes": notes, "now": time.time()}
+    files = {source: log_file(context, source) for source in SOURCES if source != "kernel"}
+    return {"lines": kept, "notes": notes, "now": time.time(), "files": files}
 
 
 def newest(lines: List[Told]) -> List[Told]:

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from slurmfab.on_hosts.agent.accounting.sacctmgr import Sacctmgr
 from slurmfab.on_hosts.agent.core import safe_paths
+from slurmfab.on_hosts.agent.core.host_paths import PROGRAMS
 from slurmfab.on_hosts.agent.core.included_files import whole
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.facts.facts import read_accounts
@@ -42,6 +43,9 @@ SLURMDBD_CONF = "slurmdbd.conf"
 PLUGSTACK_CONF = "plugstack.conf"
 MASKED = ("slurm.conf", SLURMDBD_CONF)
 """Files whose other lines are needed even if one has a password; a file that is carried as it is stays here then."""
+
+RUNNER = re.compile(re.escape(PROGRAMS) + "/(prolog|epilog)$")
+"""slurmfab's own programs, as left by its scripts (`eject`), which run those of a directory."""
 
 HIDDEN = "(not-shown)"  # stands for a password
 
@@ -288,8 +292,12 @@ def add_programs(found: Reader, directory: str, value: str) -> None:
         matching = sorted(glob.glob(found.context.path(path))) if glob.has_magic(path) else [found.context.path(path)]
         for one in matching:
             own = host_path(found.context, one)
+            runner = RUNNER.match(own)
             if own.startswith(directory + "/"):
                 found.add(own, is_program=True, is_named=True)
+            elif runner and os.path.exists(one):
+                for script in sorted(glob.glob(found.context.path("%s/%s.d/*" % (directory, runner[1])))):
+                    found.add(host_path(found.context, script), is_program=True)
             else:
                 found.left[own] = ELSEWHERE if os.path.exists(one) else MISSING
 

@@ -9,7 +9,7 @@ import signal
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from slurmfab.on_hosts.agent.client.commands import Table
+from slurmfab.on_hosts.agent.client.commands import IN_SECONDS, Table
 
 SECONDS = 15.0  # how long Slurm has to answer all questions. slurmctld on a busy cluster takes some seconds.
 PATIENCE = 1.0  # after so many seconds, `scontrol ping` tells whether there is anything to wait for
@@ -228,4 +228,23 @@ def jobs_of(user: str) -> Tuple[Question, Table]:
     """The jobs of a user that have not ended, and what reads the rows of the answer."""
     # With --all: a job in a hidden partition is none the less the user's.
     table = Table(("squeue", "--all", "--noheader", "--user=" + user), JOB_FIELDS)
+    return Question(table.argv, table.env), table
+
+
+REMEMBERED_FIELDS = ("JobArrayID", "State", "Reason", "SubmitTime", "StartTime", "EndTime", "NodeList", "exit_code")
+RECORDED_FIELDS = (
+    "JobID", "State", "Reason", "Submit", "Start", "End", "NodeList", "ExitCode", "ReqMem", "Timelimit", "MaxRSS",
+)  # fmt: skip
+"""What squeue(1) and sacct(1) tell of one job; no text of a user is among it."""
+
+
+def remembered_job(job: str) -> Tuple[Question, Table]:
+    """What slurmctld still knows of a job, with times as seconds since 1970, and what reads the rows."""
+    table = Table(("squeue", "--all", "--noheader", "--states=all", "--jobs=" + job), REMEMBERED_FIELDS)
+    return Question(table.argv, {**table.env, **IN_SECONDS}), table
+
+
+def recorded_job(job: str) -> Tuple[Question, Table]:
+    """What slurmdbd has of a job and its steps, likewise."""
+    table = Table(("sacct", "--duplicates", "--noheader", "--jobs=" + job), RECORDED_FIELDS)
     return Question(table.argv, table.env), table

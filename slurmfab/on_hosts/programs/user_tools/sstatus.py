@@ -12,9 +12,10 @@ from typing import List, NamedTuple, Sequence
 from slurmfab.on_hosts.programs.user_tools import asking
 
 USAGE = """\
-Usage: sstatus [--user NAME] [--json]
+Usage: sstatus [--user NAME] [--json] | sstatus JOB
 
-Shows what is free on the cluster, your jobs and your limits, and why jobs wait.
+Shows what is free on the cluster, your jobs and your limits, and why jobs wait. With a job's number: how long it
+waited, where it ran, and how it ended.
 
   --user NAME   the jobs and limits of another user, as far as Slurm shows them to you
   --json        the same as JSON, for programs
@@ -23,14 +24,16 @@ Shows what is free on the cluster, your jobs and your limits, and why jobs wait.
 WIDTH = 100
 WRONG = 2  # the exit code for wrong arguments
 
+_JOB = r"\d+(?:_\d+)?"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9_.@+$-]{0,255}"
 
 
 class Options(NamedTuple):
-    """What the user wants: whose jobs (empty for their own), and whether as JSON."""
+    """What the user wants: whose jobs (empty for their own), and whether as JSON; or the story of one job."""
 
     user: str = ""
     is_json: bool = False
+    job: str = ""
 
 
 class WrongWords(Exception):
@@ -44,6 +47,11 @@ def main(words: Sequence[str]) -> int:
         return 0
     try:
         options = parsed(words)
+        if options.job:
+            from slurmfab.on_hosts.programs.user_tools import job_story
+
+            sys.stdout.write("\n".join(job_story.told(options.job)) + "\n")
+            return 0
         person = account_of(options.user)
     except WrongWords as wrong:
         sys.stderr.write("sstatus: %s\n%s" % (wrong, USAGE.partition("\n")[0] + "\n"))
@@ -63,8 +71,12 @@ def parsed(words: Sequence[str]) -> Options:
             if not mark and not rest:
                 raise WrongWords("%s needs the name of a user" % word)
             options = options._replace(user=value if mark else rest.pop(0))
+        elif re.fullmatch(_JOB, word, re.ASCII) and not (mark or options.job):
+            options = options._replace(job=word)
         else:
             raise WrongWords("there is no option %s" % ascii(word))
+    if options.job and (options.user or options.is_json):
+        raise WrongWords("a job is told alone, as text")
     return options
 
 

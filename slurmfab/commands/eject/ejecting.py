@@ -1,0 +1,83 @@
+"""`fab eject`: writes a cluster that is as wanted into a directory, as scripts that need no slurmfab."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from slurmfab.base import exit_codes
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.program_name import FAB
+from slurmfab.base.terminal import write
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.eject.scripts import Ejected, eject
+from slurmfab.core.engine import converge, session
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.core.engine.session import Output
+from slurmfab.core.plan.plan import make_plan
+
+RUNS = ("make-cluster",)  # files that are programs
+
+
+def write_cluster(cluster: str, to: str, output: Output) -> int:
+    """Compare all hosts with the cluster file, and write the scripts of those that are as wanted.
+
+    `to`: the directory, which must not exist, or be empty; by default CLUSTER-ejected beside the cluster file. Raises
+    InputError of these; SlurmfabError of a host that is silent or differs.
+    """
+    known = loading.load_named(cluster)
+    place = Path(to) if to else known.path.with_name(f"{known.cluster.name}-ejected")
+    refuse_place(place)
+    run = session.start(known, "", output, RunOptions("eject", installs_python=False))
+    with session.ending(run):
+        plan_input, steps = converge.survey(run, may_prepare=False)
+        refuse_others([step.host for step in steps if step.not_ok], run.failed_hosts)
+        made = eject(plan_input, make_plan(plan_input, run.hosts))
+    write_files(made.files, place)
+    tell(made, place, output)
+    return exit_codes.LEFT_OUT if made.unsaid else exit_codes.DONE
+
+
+def refuse_place(place: Path) -> None:
+    """Refuse, by InputError, a directory that has something in it, or cannot be made."""
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InputError(f"{place} exists and is not empty. Name another directory: --to.")
+    if not place.absolute().parent.is_dir():
+        raise InputError(f"{place.absolute().parent} does not exist. Make it, or name another directory: --to.")
+
+
+def refuse_others(differing: list[str], failed: Mapping[str, Exception]) -> None:
+    """Refuse, by SlurmfabError, hosts that are not as the cluster file wants them: the scripts would be of others."""
+    if failed:
+        raise SlurmfabError(f"No script was written, since {', '.join(sorted(failed))} could not be asked.")
+    if differing:
+        named = ", ".join(dict.fromkeys(differing))
+        raise SlurmfabError(f"No script was written, since {named} differs from the cluster file. First: {FAB} deploy")
+
+
+def write_files(files: Mapping[str, str], place: Path) -> None:
+    """Write the directory, whole or not at all; for its owner alone. Raises InputError if that is not possible."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.absolute().parent) as folder:
+            made = Path(folder) / "files"
+            for name, text in files.items():
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+                (made / name).chmod(0o700 if name in RUNS else 0o600)
+            made.chmod(0o700)
+            if place.exists():
+                place.rmdir()
+            made.rename(place)
+    except OSError as error:
+        raise InputError(f"The scripts cannot be written to {place}: {error.strerror or error}.") from error
+
+
+def tell(made: Ejected, place: Path, output: Output) -> None:
+    """Print where the scripts are, and what they need and lack."""
+    lines = [f"{place} has the cluster as shell scripts; README.md there tells how to use them."]
+    lines += [f"Not in them: {'; '.join(made.unsaid)}."] if made.unsaid else []
+    lines += (
+        [f"Before use, put there: {', '.join(f'secrets/{name}' for name in made.secrets)}."] if made.secrets else []
+    )
+    write("\n".join(lines), output.stream)

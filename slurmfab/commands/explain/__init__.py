@@ -1,0 +1,1 @@
+"""`fab explain`: one chain of causes for a job, a node or a user."""

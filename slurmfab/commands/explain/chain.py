@@ -1,0 +1,93 @@
+"""A chain of causes: links in the order of time, each with the lines that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from slurmfab.base.program_name import FAB
+from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
+from slurmfab.on_hosts.agent.nodes.states import OURS, SLURM_USER, parse_reason
+
+NEAR = 15.0  # seconds between a cause and its effect, for Slurm looks at its queue from time to time
+MOST_NAMED = 3  # how many jobs one sentence names
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link of the chain."""
+
+    what: str  # `waited`, `started`, `ended`, `fault`, `state`, `jobs`, `repair` or `unknown`
+    at: float  # when, in UTC; null where it is about no moment
+    text: str  # for people
+    quotes: tuple[Quote, ...] = ()  # the lines that it rests on
+
+
+def clock(seconds: float, now: float) -> str:
+    """A time in this machine's zone; with its day unless that is today."""
+    then = datetime.fromtimestamp(seconds)
+    is_today = then.date() == datetime.fromtimestamp(now).date()
+    return then.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S")
+
+
+def listed(texts: Iterable[str], most: int = MOST_NAMED) -> str:
+    """Texts as a list for people.
+
+    >>> listed(["a", "b", "c"]), listed("abcde")
+    ('a, b and c', 'a, b, c and 2 more')
+    """
+    found = list(texts)
+    if len(found) > most:
+        return f"{', '.join(found[:most])} and {len(found) - most} more"
+    return " and ".join(filter(None, (", ".join(found[:-1]), found[-1]))) if found else ""
+
+
+def named(job: Attempt, of: str = "") -> str:
+    """A job with its user, who is left out if the sentence is about that user already."""
+    return f"job {job.id}" + (f" of {job.user}" if job.user != of else "")
+
+
+def until(job: Attempt, now: float) -> str:
+    """Until when a job had, or has, its resources."""
+    return f"until {clock(job.ended, now)}" if job.ended else f"since {clock(job.started, now)}"
+
+
+def out_of_service(e: Evidence, event: Event) -> str:
+    """What an event did to its node, by whom and why: `n2 was drained 13:58:02 to 14:05:10 by root: broken fan`."""
+    reason = parse_reason(event.reason)
+    word = "drained" if "DRAIN" in event.state else "down" if "DOWN" in event.state else event.state.lower()
+    ended = f" to {clock(event.ended, e.now)}" if event.ended else ""
+    verb, since = ("was", "") if ended else ("is", "since ")
+    who = author(reason.author or event.reason.startswith(OURS) * OURS, event.by)
+    why = f": {reason.text}" if reason.text else ", without a reason"
+    return f"{event.node} {verb} {word} {since}{clock(event.begun, e.now)}{ended}{who}{why}"
+
+
+def author(ours: str, slurms: str) -> str:
+    """By whom a node was taken out of service, for a sentence; empty where that is not known."""
+    if ours:
+        known = {"health check": " by its health check", OURS: " by slurmfab"}
+        return known.get(ours, f" by {ours} with slurmfab")
+    return " by slurmctld itself" if slurms == SLURM_USER else f" by {slurms}" if slurms else ""
+
+
+def run_at(e: Evidence, node: str, at: float) -> str:
+    """The run of slurmfab that was at work on a node, or on the nodes' states, at a moment; empty for none."""
+    for run in e.runs:
+        end = run.ended.timestamp() if run.ended else run.begun.timestamp() + run.seconds
+        if run.begun.timestamp() - 1 <= at <= end + 1 and touches(run.steps, node):
+            return f"{FAB} {run.command} by {run.by} ({run.run})"
+    return ""
+
+
+def touches(steps: Iterable[object], node: str) -> bool:
+    """Whether steps of a run changed a node's host, or its state in Slurm."""
+    for step in steps:
+        for outcome in getattr(step, "outcomes", ()):
+            kind, _, names = outcome.id.partition(":")
+            if outcome.status == "changed" and (
+                getattr(step, "host", "") == node or (kind.startswith("node-") and node in names.split(","))
+            ):
+                return True
+    return False

@@ -1,0 +1,374 @@
+"""What is known of a job, a node or a user: Slurm's records, lines of logs, and slurmfab's own runs, as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from slurmfab.base.errors import HostlistError
+from slurmfab.base.hostlist import expand
+from slurmfab.commands.logs.asking import Told
+from slurmfab.core.engine.record import Record
+from slurmfab.core.status.snapshot import Node, Partition, fields_of, node_from, partition_from
+from slurmfab.on_hosts.agent.accounting.user_limits import ASSOCIATION_FIELDS, QOS_FIELDS
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import mebibytes_of, seconds_of
+from slurmfab.on_hosts.agent.logs.evidence import EVENT_FIELDS, MEMORY_FIELDS, RECORD_FIELDS
+from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
+from slurmfab.on_hosts.agent.nodes.states import records
+from slurmfab.on_hosts.programs.user_tools.limits import Association, associations, rows, set_limits
+
+WAITING = ("PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED")
+LOG = "log"  # the origin of a job of which slurmctld's log alone tells
+AT_WORK = ("RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "RESIZING")
+_RESERVATION = re.compile(
+    r"^ReservationName=(\S+) StartTime=(\S+) EndTime=(\S+) Duration=\S+ Nodes=(\S+)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A line that a link of the chain rests on."""
+
+    at: float  # when, in UTC; null for what a command shows of the present
+    host: str  # where it stands
+    place: str  # a file there, or the command that prints it
+    line: str  # the line itself, or fields of it
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a job, from slurmdbd."""
+
+    name: str  # such as `batch` or `0`
+    state: str
+    code: str
+    peak: int  # the most memory of a task of it, in MiB; 0 where that is not known
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One time that a job was submitted or put back, until it ended or was put back again. Times are 0 for none."""
+
+    id: str
+    number: str
+    user: str = ""
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
+    state: str = ""
+    by: str = ""  # the UID of who cancelled it
+    code: str = ""
+    reason: str = ""  # why it waits; for one that has started the last reason that slurmdbd keeps
+    submitted: int = 0
+    eligible: int = 0
+    started: int = 0
+    ended: int = 0
+    nodes: tuple[str, ...] = ()
+    cpus: int = 0
+    memory: str = ""  # as it was asked for
+    limit: int = 0  # time limit in seconds; 0 for none
+    tres: str = ""
+    dependency: str = ""
+    licences: str = ""  # that it asks for, as slurmctld has it
+    submit_line: str = ""
+    reservation: str = ""
+    wanted_nodes: tuple[str, ...] = ()
+    restarts: int = 0  # how often it was put back, as far as slurmctld knows it
+    steps: tuple[Step, ...] = ()
+    origin: str = ""  # `sacct`, `squeue`, or `LOG`
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits."""
+        return self.state in WAITING and not self.ended
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it has nodes."""
+        return self.state in AT_WORK
+
+    def holds(self, moment: float, now: float) -> bool:
+        """Whether it had resources at a moment."""
+        return 0 < self.started <= moment < (self.ended or now + 1)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A time at which a node was out of service, from slurmdbd."""
+
+    node: str
+    begun: int
+    ended: int  # 0 while it lasts
+    state: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A reservation of the present."""
+
+    name: str
+    start: float
+    end: float
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that was found out."""
+
+    controller: str
+    now: float
+    jobs: tuple[Attempt, ...] = ()  # of the question, oldest first
+    others: tuple[Attempt, ...] = ()  # that shared the cluster with them
+    events: tuple[Event, ...] = ()
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    nodes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by partition
+    qos_of: Mapping[str, str] = field(default_factory=dict)  # of partitions
+    reservations: tuple[Reservation, ...] = ()
+    limits: str = ""  # what `scontrol show assoc_mgr` printed
+    associations: tuple[Association, ...] = ()  # of the user, as slurmdbd has them
+    qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # limits by QOS and sacctmgr's name, likewise
+    lines: tuple[Told, ...] = ()
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by host and daemon, where it logs
+    runs: tuple[Record, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)  # login names by UID
+    missing: tuple[tuple[str, str], ...] = ()  # what could not be asked, and why
+    has_records: bool = False  # whether slurmdbd answered
+
+    def quotes(self, lines: Iterable[Told], most: int = 3) -> tuple[Quote, ...]:
+        """Lines of logs as quotes, the first ones."""
+        return tuple(Quote(one.first, one.hostlist, self.place(one), one.text) for one in list(lines)[:most])
+
+    def place(self, line: Told) -> str:
+        """Where a line stands."""
+        file = self.files.get(line.hosts[0], {}).get(line.source, "")
+        return "journalctl -k" if line.source == "kernel" else file or f"journalctl -u {line.source}"
+
+    def record(self, job: Attempt, *names: str) -> Quote:
+        """What Slurm's record of a job says, as a quote; of a job without one the first line that names it."""
+        if job.origin == LOG:
+            lines = [line for line in self.lines if {job.id, job.number} & jobs_in(line.text)]
+            return (*self.quotes(lines[:1]), Quote(0, self.controller, "slurmctld's log", f"JobId={job.id}"))[0]
+        values = {
+            "State": job.state + (f" by {job.by}" if job.by else ""), "ExitCode": job.code, "Reason": job.reason,
+            "Submit": moment(job.submitted), "Eligible": moment(job.eligible), "Start": moment(job.started),
+            "End": moment(job.ended), "NodeList": ",".join(job.nodes), "User": job.user, "QOS": job.qos,
+            "AllocTRES": job.tres, "ReqMem": job.memory, "Account": job.account, "Dependency": job.dependency,
+            "SubmitLine": job.submit_line, "Partition": job.partition,
+        }  # fmt: skip
+        shown = " ".join(f"{name}={values[name]}" for name in names if values[name])
+        command = f"sacct -j {job.id}" if job.origin == "sacct" else f"squeue --states=all -j {job.id}"
+        return Quote(0, self.controller, command, f"JobID={job.id} {shown}".strip())
+
+    def event(self, one: Event) -> Quote:
+        """An event as a quote."""
+        text = f"{one.node} State={one.state} Start={moment(one.begun)} End={moment(one.ended) or 'Unknown'}"
+        return Quote(one.begun, self.controller, "sacctmgr show event", f"{text} User={one.by} Reason={one.reason}")
+
+    def user(self, uid: str) -> str:
+        """Who has a UID, for people."""
+        return self.names.get(uid) or f"the user with UID {uid}"
+
+
+def moment(seconds: float) -> str:
+    """A time as it is shown in quotes; empty for none."""
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%dT%H:%M:%S") if seconds else ""
+
+
+def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evidence:
+    """What a controller told; the jobs of the question are those of `job`, or all of its records."""
+    partitions = fields_of(answer.get("partitions", ""), "PartitionName=")
+    kept = list({one.number: one for one in (attempt(row, MEMORY_FIELDS) for row in answer["memory"])}.values())
+    present = {one.number: one for one in kept}
+    own = newest_merged(with_steps(answer["records"]), present)
+    if job:
+        memory = [one for one in kept if job in (one.id, one.number) or is_task(one, job)]
+        known = {one.number for one in own}
+        own += [one for one in memory if one.number not in known]
+        own = [one for one in own if job in (one.id, one.number) or is_task(one, job)]
+    numbers = {one.number for one in own}
+    others = {(one.number, one.submitted, one.started): one for one in kept if one.number not in numbers}
+    for one in (attempt(row, RECORD_FIELDS) for row in answer["others"]):
+        others.update({(one.number, one.submitted, one.started): one} if one.number not in numbers else {})
+    return Evidence(
+        controller=controller,
+        now=answer["now"],
+        jobs=tuple(sorted(own, key=lambda one: (one.submitted, one.started or float("inf"), one.number))),
+        others=tuple(others.values()),
+        events=tuple(event(row) for row in answer["events"] if row[0]),
+        nodes={one["NodeName"]: node_from(one) for one in records(answer.get("nodes", ""))},
+        partitions={one["PartitionName"]: partition_from(one) for one in partitions},
+        nodes_of={one["PartitionName"]: nodes_in(one.get("Nodes", "")) for one in partitions},
+        qos_of={one["PartitionName"]: one["QoS"] for one in partitions if one.get("QoS", "N/A") != "N/A"},
+        reservations=tuple(reservations(answer.get("reservations", ""))),
+        limits=answer.get("limits", ""),
+        associations=associations(answer.get("associations", ""), ASSOCIATION_FIELDS),
+        qos={row.pop("Name"): set_limits(row) for row in rows(answer.get("qos", ""), QOS_FIELDS)},
+        missing=tuple((name, why) for name, why in answer["missing"]),
+        has_records=not any(name == "slurmdbd" for name, _ in answer["missing"]),
+    )
+
+
+def is_task(one: Attempt, job: str) -> bool:
+    """Whether it is of the array that was asked about: a task, or the tasks that wait."""
+    array, _, task = job.partition("_")
+    own, _, tasks = one.id.partition("_")
+    if own != array or not tasks:
+        return False
+    if not task:
+        return True
+    return tasks == task or (tasks.startswith("[") and task.isdigit() and int(task) in numbers_in(tasks))
+
+
+def numbers_in(tasks: str) -> set[int]:
+    """The tasks in a text such as `[2-5,9%2]`."""
+    found: set[int] = set()
+    for low, high in re.findall(r"(\d+)(?:-(\d+))?", tasks.partition("%")[0]):
+        found.update(range(int(low), min(int(high or low), int(low) + 10000) + 1))
+    return found
+
+
+def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
+    """A job from a row of squeue or sacct."""
+    got = dict(zip(names, row, strict=True))
+    is_record = names is RECORD_FIELDS
+    state, _, by = got["State"].partition(" by ")
+    started = number(got.get("Start", got.get("StartTime", "")))
+    shown = (
+        {} if is_record else {"code": commands.exit_code(got["exit_code"]), "dependency": none_empty(got["Dependency"])}
+    )
+    state = state.split(" ")[0].rstrip("+")
+    is_waiting = state in WAITING
+    return Attempt(
+        id=got["JobID"] if is_record else got["JobArrayID"],
+        number=got["JobIDRaw"] if is_record else got["JobID"],
+        user=got["User"] if is_record else got["UserName"],
+        account=got["Account"],
+        qos=got["QOS"],
+        partition=got["Partition"],
+        state=state,
+        by=by,
+        code=got["ExitCode"] if is_record else shown["code"],
+        reason=none_empty(got["Reason"]),
+        submitted=number(got["Submit"] if is_record else got["SubmitTime"]),
+        eligible=number(got["Eligible"] if is_record else got["EligibleTime"]),
+        started=0 if is_waiting or not none_empty(got["NodeList"]) else started,
+        ended=0 if state in (*AT_WORK, "PENDING") else number(got.get("End", got.get("EndTime", ""))),
+        nodes=() if is_waiting and not is_record else nodes_in(got["NodeList"]),
+        cpus=number(got["NCPUS"] if is_record else got["NumCPUs"]),
+        memory=got["ReqMem"] if is_record else got["MinMemory"],
+        limit=seconds_of(got["Timelimit"] if is_record else got["TimeLimit"]) or 0,
+        tres=got["AllocTRES"] if is_record else none_empty(got["tres-alloc"]),
+        dependency=shown.get("dependency", ""),
+        submit_line=got.get("SubmitLine", ""),
+        reservation=none_empty(got.get("Reservation", "")),
+        wanted_nodes=nodes_in(got.get("ReqNodes", "")),
+        restarts=number(got.get("restartcnt", "")),
+        licences=none_empty(got.get("Licenses", "")),
+        origin="sacct" if is_record else "squeue",
+    )
+
+
+def with_steps(told: Iterable[Sequence[str]]) -> list[Attempt]:
+    """The jobs in the rows of sacct, each with its steps, which follow it."""
+    found: list[Attempt] = []
+    steps: list[list[Step]] = []
+    for row in told:
+        _, dot, name = row[0].partition(".")
+        if dot and found:
+            got = dict(zip(RECORD_FIELDS, row, strict=True))
+            peak = mebibytes_of(got["MaxRSS"] or "0") or 0
+            steps[-1].append(Step(name, got["State"].split(" ")[0], got["ExitCode"], peak))
+        elif not dot:
+            found.append(attempt(row, RECORD_FIELDS))
+            steps.append([])
+    return [replace(one, steps=tuple(own)) for one, own in zip(found, steps, strict=True)]
+
+
+def newest_merged(own: Sequence[Attempt], present: Mapping[str, Attempt]) -> list[Attempt]:
+    """Attempts, of each job the last with what slurmctld knows of it now, and a new one that is not on record yet."""
+    last = {one.number: place for place, one in enumerate(own)}
+    goes_on = [(own[place], present[number]) for number, place in last.items() if number in present]
+    new = [
+        replace(now, submit_line=old.submit_line, memory=old.memory)
+        for old, now in goes_on
+        if old.ended and old.state not in (*WAITING, *AT_WORK) and (now.is_waiting or now.state == "RUNNING")
+    ]
+    return [merged(one, present.get(one.number)) if last[one.number] == at else one for at, one in enumerate(own)] + new
+
+
+def merged(record: Attempt, present: Attempt | None) -> Attempt:
+    """A record, with what slurmctld alone knows of a job that it still has.
+
+    Where slurmdbd hears of the end of a job before its beginning, its record is incomplete for some seconds.
+    """
+    if present is None:
+        return record
+    known = replace(
+        record,
+        qos=present.qos if record.qos in ("", "Unknown") else record.qos,
+        partition=record.partition or present.partition,
+        memory=record.memory if mebibytes_of(record.memory.rstrip("nc")) else present.memory,
+        cpus=record.cpus or present.cpus,
+        reason=record.reason or ("" if record.started else present.reason),
+        eligible=record.eligible or present.eligible,
+        dependency=present.dependency,
+        reservation=present.reservation,
+        wanted_nodes=present.wanted_nodes,
+        restarts=present.restarts,
+        licences=present.licences,
+    )
+    if record.state not in (*WAITING, *AT_WORK):
+        return known
+    return replace(
+        known,
+        state=present.state,
+        reason=present.reason,
+        started=present.started,
+        ended=present.ended,
+        eligible=present.eligible,
+        code=present.code,
+        nodes=present.nodes or record.nodes,
+        tres=present.tres or record.tres,
+    )
+
+
+def event(row: Sequence[str]) -> Event:
+    """An event from a row of sacctmgr."""
+    got = dict(zip(EVENT_FIELDS, row, strict=True))
+    by = re.sub(r"\(\d+\)$", "", got["User"])
+    return Event(got["NodeName"], number(got["Start"]), number(got["End"]), got["State"], by, got["Reason"])
+
+
+def reservations(shown: str) -> Iterable[Reservation]:
+    """The reservations that scontrol printed."""
+    for name, start, end, nodes in _RESERVATION.findall(shown):
+        begun, until = commands.moment(start), commands.moment(end)
+        yield Reservation(name, begun or 0, until or 0, nodes_in(nodes))
+
+
+def nodes_in(text: str) -> tuple[str, ...]:
+    """The nodes of a hostlist of Slurm's; none for its words for none."""
+    if text in ("", "(null)", "None assigned", "n/a", "None"):
+        return ()
+    try:
+        return expand(text)
+    except HostlistError:
+        return ()
+
+
+def none_empty(text: str) -> str:
+    """A value; empty for Slurm's words for none."""
+    return "" if text in ("(null)", "None", "N/A", "Unknown", "n/a", "None assigned") else text
+
+
+def number(text: str) -> int:
+    """A number; 0 for Slurm's words for none."""
+    return int(text) if text.isdigit() else 0

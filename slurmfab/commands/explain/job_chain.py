@@ -1,0 +1,53 @@
+"""The chain of a job: why it waited, where it ran, how it ended, and whether its node was at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slurmfab.commands.explain import ending, waiting
+from slurmfab.commands.explain.chain import Link, clock, listed, run_at
+from slurmfab.commands.explain.evidence import Attempt, Evidence
+from slurmfab.on_hosts.programs.user_tools.job_story import length
+
+MOST_ATTEMPTS = 10  # of a job that was put back again and again, so many of its last attempts are told
+MOST_TASKS = 8  # of an array
+
+
+def links(e: Evidence) -> tuple[Link, ...]:
+    """All links of a job, or of the tasks of an array, one after another."""
+    found: list[Link] = []
+    numbers = list(dict.fromkeys(one.number for one in e.jobs))
+    for number in numbers[:MOST_TASKS]:
+        own = [one for one in e.jobs if one.number == number]
+        if len(numbers) > 1:
+            found.append(Link("task", 0, f"job {own[0].id}: {own[-1].state}"))
+        for place, job in list(enumerate(own))[-MOST_ATTEMPTS:]:
+            found += of_attempt(e, job, was_requeued=place > 0 or (len(own) == 1 and job.restarts > 0))
+    if len(numbers) > MOST_TASKS:
+        found.append(Link("task", 0, f"and {len(numbers) - MOST_TASKS} more tasks; ask for one: ARRAY_TASK"))
+    return tuple(found)
+
+
+def of_attempt(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Link]:
+    """The links of one attempt."""
+    yield from waiting.links(e, job, was_requeued=was_requeued)
+    if job.started:
+        wait = job.started - job.submitted
+        soon = f", {length(wait)} after it was submitted" if job.submitted and wait <= waiting.AT_ONCE else ""
+        goes_on = f", and has run for {length(e.now - job.started)}" if job.is_at_work and not job.ended else ""
+        command = "NodeList", "Submit", "Start"
+        on = f" on {listed(job.nodes, 8)}" if job.nodes else ""
+        yield Link(
+            "started", job.started, f"{clock(job.started, e.now)}{on}{soon}{goes_on}", (e.record(job, *command),)
+        )
+        chdir = ending.directory_lines(e, job)
+        if chdir:
+            text = "its working directory was not there, so it ran in another one"
+            yield Link("started", chdir[0].first, text, e.quotes(chdir[:1]))
+    if job.ended:
+        one = ending.link(e, job)
+        yield one
+        run = next((run for node in job.nodes if (run := run_at(e, node, job.ended))), "")
+        if run and job.state not in ("COMPLETED", "NODE_FAIL"):
+            yield Link("ended", job.ended, f"at that time slurmfab changed its node: {run}")
+    yield from ending.faults(e, job)

@@ -1,0 +1,122 @@
+"""`fab explain`: incidents on a cluster, each told with its causes and no false one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Iterator, Mapping
+
+import explained
+import pytest
+from incidents import CAUSES, EXAMPLE, HELPERS, INCIDENTS, Incident, Step
+from lab_cluster import DeployedLab
+from stock import Stock, in_turn
+
+from slurmfab import lab as labs
+
+pytestmark = pytest.mark.lab
+
+REST = """\
+partitions:
+  - {PartitionName: main, Nodes: ALL, Default: YES, PriorityTier: 10}
+  - {PartitionName: spare, Nodes: ALL, PriorityTier: 1, PreemptMode: REQUEUE}
+  - {PartitionName: side, Nodes: ALL, PriorityTier: 10}
+database: ctl
+user_tools: true
+slurm_conf:
+  SlurmdTimeout: 15
+  KillWait: 5
+  Licenses: "sim:1"
+  Prolog: /usr/local/sbin/test-prolog
+qos:
+  - {name: normal}
+  - {name: narrow, MaxTRESPerUser: cpu=1}
+accounts:
+  - {name: physics, QOS: "normal,narrow"}
+  - {name: maths, QOS: normal}
+  - {name: crowd, QOS: normal, GrpJobs: 1}
+users:
+  - {name: ann, uid: 4001, accounts: physics}
+  - {name: bob, uid: 4002, accounts: maths, MaxJobs: 1}
+  - {name: cid, uid: 4003, accounts: crowd}
+  - {name: dan, uid: 4004, accounts: crowd}
+  - {name: eve, uid: 4005}
+"""
+PROLOG = r"""
+printf '#!/bin/sh\n[ ! -e /tmp/prolog-fails ] || exit 1\n' > /usr/local/sbin/test-prolog
+chmod 755 /usr/local/sbin/test-prolog
+"""
+
+
+@pytest.fixture(scope="module", params=in_turn("explain"))
+def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
+    with stock.copy(request.param, database=True, nodes=2) as lab:
+        lab.inventory_path.write_text(lab.inventory_path.read_text().partition("partitions:")[0] + REST)
+        for node in ("n1", "n2"):
+            lab.on(node, PROLOG)
+        lab.deploy()
+        yield lab
+
+
+def filled(text: str, gaps: Mapping[str, str]) -> str:
+    """A text with what its gaps stand for; other braces, and variables of the shell, stay."""
+    return re.sub(r"(?<!\$)\{(job|first)\}", lambda found: gaps[found[1]], text)
+
+
+def played(lab: DeployedLab, steps: tuple[Step, ...], gaps: Mapping[str, str]) -> dict[str, str]:
+    """Bring an incident about; what its steps say of the gaps."""
+    known = dict(gaps)
+    for host, script in steps:
+        if host in ("off", "on"):
+            (labs.kill_host if host == "off" else labs.start_host)(lab.lab, script)
+        elif host == "fab":
+            done = lab.slurmfab(*shlex.split(script))
+            assert done.returncode == 0, done.stdout + done.stderr
+        else:
+            shown = lab.on(host, (HELPERS if host == "ctl" else "") + filled(script, known))
+            known.update(re.findall(r"^(\w+)=(.*)$", shown, re.MULTILINE))
+    return known
+
+
+def texts(shown: str) -> str:
+    """The words of a chain, and of what it does not know, without the lines that it quotes."""
+    told = json.loads(shown)
+    assert all(quote["line"] and quote["place"] for link in told["links"] for quote in link["quotes"])
+    missing = (*told["unknown"], *(f"{host} does not answer" for host in told["unreachable"]))
+    return "\n".join((*(link["text"] for link in told["links"]), *missing))
+
+
+@pytest.mark.parametrize("incident", INCIDENTS, ids=lambda one: one.name)
+def test_an_incident_is_told_with_its_causes_and_no_false_one(cluster: DeployedLab, incident: Incident) -> None:
+    try:
+        gaps = played(cluster, incident.steps, {})
+        begun = time.monotonic()
+        done = cluster.slurmfab("explain", filled(incident.asked, gaps), "--json", "-")
+        took = time.monotonic() - begun
+        assert done.returncode == incident.code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        shown = texts(done.stdout) if done.stdout.strip() else done.stderr
+        wanted = [filled(one, gaps) for one in incident.wanted]
+        lacking = [one for one in wanted if one not in shown]
+        allowed = (*wanted, *incident.may)
+        false = [one for one in CAUSES if one in shown and not any(one in words for words in allowed)]
+        explained.note(cluster.lab.suite, incident.name, lacking, false, (shown, took))
+        if incident.name == EXAMPLE:
+            explained.keep(cluster.slurmfab("explain", filled(incident.asked, gaps)).stdout)
+        assert (lacking, false) == ([], []), f"{shown}\n{done.stdout}"
+    finally:
+        played(cluster, incident.after, {"job": "0", "first": "0"})
+
+
+def test_a_user_when_asking_sstatus_for_an_own_job_then_its_end_is_told_and_of_others_nothing(
+    cluster: DeployedLab,
+) -> None:
+    script = "job=$(sub ann --wrap 'exit 3'); until_on_record $job FAILED; echo $job"
+    job = cluster.on("ctl", HELPERS + script)
+    told = cluster.on("ctl", f"runuser -u ann -- sstatus {job}").splitlines()
+    assert told[0] == f"Job {job}: FAILED"
+    assert told[1].startswith("  Waited ")
+    assert told[2].endswith("ended with exit code 3.")
+    assert "shows you no job 99999" in cluster.on("ctl", "runuser -u ann -- sstatus 99999 2>&1", check=False)

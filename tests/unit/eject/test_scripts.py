@@ -1,0 +1,119 @@
+"""The scripts of ejected clusters: what they have, what they leave out, and that bash reads them."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.commands.eject.saying import SPEAKERS, WITHOUT_COMMANDS, Script, here
+from slurmfab.commands.eject.scripts import Ejected, eject
+from slurmfab.core.plan.plan import make_plan
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.host_names import HostNames
+from slurmfab.on_hosts.agent.kinds import KINDS
+
+sys.path.append(str(Path(__file__).parents[1] / "plan"))
+from test_examples import planned
+
+NOT_SAID = {
+    "plain": (),
+    "example-around-slurm": ("hostbased logins on cn[01-08],login01,mn01", "node logins on cn[01-08]"),
+    "example-containers": (),
+    "example-accounting": (),
+    "example-gpu": (),
+}
+
+
+def ejected(example: str) -> Ejected:
+    wanted = planned(example)
+    return eject(wanted, make_plan(wanted, wanted.cluster.hosts))
+
+
+@pytest.mark.parametrize("example", ["plain", "example-around-slurm", "example-accounting", "example-software"])
+def test_scripts_of_an_example_when_bash_reads_them_then_all_are_right(example: str, tmp_path: Path) -> None:
+    made = ejected(example)
+    hosts = [name for name in made.files if name.startswith("hosts/")]
+    for name in ("make-cluster", *hosts[:3], hosts[-1]):
+        script = tmp_path / name.replace("/", "-")
+        script.write_text(made.files[name], errors="surrogateescape")
+        done = subprocess.run(
+            [shutil.which("bash") or "bash", "-n", script], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("example", "unsaid"), NOT_SAID.items())
+def test_what_no_script_makes_is_named_with_its_hosts(example: str, unsaid: tuple[str, ...]) -> None:
+    made = ejected(example)
+    assert made.unsaid[: len(unsaid)] == unsaid
+    assert all(f"- {line}" in made.files["README.md"] for line in made.unsaid)
+
+
+def test_every_kind_of_resource_has_commands_or_needs_none_or_is_known_to_have_none() -> None:
+    left = KINDS.keys() - SPEAKERS.keys() - WITHOUT_COMMANDS
+    assert sorted(left) == [
+        *("associations-gone", "directory-service", "dnf-packages-exchanged", "dnf-updates", "firewall-rules"),
+        *("hostbased-logins", "jobs-ended"),
+        *("machine-reboot", "mig", "moved-ids", "munge-key-switch", "no-kept-secrets", "node-logins", "node-reboot"),
+        *("packages-exchanged", "person-gone", "proved-dump", "renewed-daemon", "renewed-daemons", "restored"),
+        *("restored-database", "restored-files", "restored-state", "server-certificate", "shared-files"),
+        *("slurm-source", "slurm-state", "slurmctld-pause", "staged-munge-key", "state-copy", "storage-login"),
+        *("trusted-authority", "updates", "user-quotas"),
+    ]
+
+
+def test_keys_of_the_old_hosts_then_are_marks_and_the_mungekey_is_taken_from_the_new_controller() -> None:
+    wanted = cluster(THREE_HOSTS)
+    some = plan_input(wanted, facts_of(wanted, prepared))
+    made = eject(some, make_plan(some, wanted.hosts))
+    whole = "".join(made.files.values())
+    assert [key for host in wanted.hosts for key in some.host(host).host_keys.values() if key in whole] == []
+    assert some.public_key("c1") not in whole
+    assert 'from="10.0.0.1" @slurm_key:c1@' in made.files["hosts/n1.sh"]
+    assert "n1,10.0.0.2 ssh-ed25519 @host_key:n1:ssh-ed25519@" in made.files["hosts/c1.sh"]
+    lines = made.files["make-cluster"].splitlines()
+    order = ("phase munge_key c1", "learn_keys c1 n1 n2", "take c1 /etc/munge/munge.key", "phase munge c1 n1 n2")
+    assert [line for line in lines if line in order] == [*order]
+    assert 'printf %s "$secret_0" | base64 -d | put /etc/munge/munge.key munge:munge 0400' in made.files["hosts/n1.sh"]
+
+
+def test_a_secret_that_no_host_makes_then_has_to_be_given() -> None:
+    wanted = planned("plain")
+    plan = make_plan(wanted, wanted.cluster.hosts)
+    resources = {"n1": (File("/etc/site.key", "hunter2", mode=0o600, secret=True),)}
+    secret = dataclasses.replace(plan.phases[0], resources=resources)
+    made = eject(wanted, dataclasses.replace(plan, phases=(*plan.phases, secret)))
+    assert made.secrets == ("site.key",)
+    assert "hunter2" not in "".join(made.files.values())
+    assert "secrets/site.key is missing" in made.files["make-cluster"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("one\n", "cat <<'END_OF_FILE'"),
+        ("no newline at the end", "base64 -d <<<bm8gbmV3bGluZSBhdCB0aGUgZW5k | cat"),
+        ("END_OF_FILE\n", "base64 -d <<<RU5EX09GX0ZJTEUK | cat"),
+        ("\udcff\n", "base64 -d <<</wo= | cat"),
+        ("", "cat </dev/null"),
+    ],
+)
+def test_a_text_for_a_command_then_arrives_as_it_is(text: str, line: str) -> None:
+    lines = here("cat", text)
+    assert lines[0] == line
+    done = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, check=True)
+    assert done.stdout == text.encode("utf-8", "surrogateescape")
+
+
+def test_a_host_with_a_loopback_address_in_its_hosts_file_then_gets_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "hosts"
+    file.write_text("127.0.0.1\tlocalhost\n127.0.1.1\tn1.example.org n1\n10.0.0.2 n1\n127.0.1.1 n10\n")
+    (line,) = Script({}).say(HostNames(str(file), (("n1", "10.0.0.2"),)))
+    subprocess.run(["bash", "-c", line], check=True)
+    assert file.read_text() == "127.0.0.1\tlocalhost\n10.0.0.2\tn1.example.org n1\n10.0.0.2 n1\n127.0.1.1 n10\n"

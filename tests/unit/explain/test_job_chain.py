@@ -1,0 +1,383 @@
+"""The chain of a job from what Slurm 22.05 and 24.11 tell: causes that are on record, and none that is not."""
+
+from __future__ import annotations
+
+import pytest
+from told_jobs import at, line, record, remembered, told
+
+from slurmfab.commands.explain.ending import by_log
+from slurmfab.commands.explain.evidence import LOG, Attempt, Evidence
+from slurmfab.commands.explain.job_chain import links
+
+BATCH = {"JobID": "3.batch", "User": "", "State": "OUT_OF_MEMORY", "ExitCode": "0:125", "MaxRSS": "60812K"}
+GROUP = (
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=batch,mems_allowed=0,oom_memcg=/slurm/uid_4001/job_3/"
+    "step_batch,task_memcg=/slurm/uid_4001/job_3/step_batch/task_0,task=python3,pid=8120,uid=4001"
+)
+KERNEL = (
+    "Memory cgroup out of memory: Killed process 8120 (python3) total-vm:318468kB, anon-rss:61440kB, file-rss:5000kB,"
+    " shmem-rss:0kB, UID:4001 pgtables:180kB oom_score_adj:0"
+)
+FIRST = {"JobID": "2", "Start": "13:00:00", "End": "14:31:00", "QOS": "narrow"}
+BOBS = {"JobID": "2", "User": "bob", "Start": "13:00:00", "End": "14:31:00"}
+NO_END = {"Start": "Unknown", "End": "Unknown", "NodeList": "None assigned", "State": "PENDING", "AllocTRES": ""}
+DRAIN = ["n2", "14:05:00", "14:29:57", "DRAIN", "root(0)", "broken fan"]
+
+CASES = {
+    "22.05: an exit code": (
+        told(
+            records=[record(State="FAILED", ExitCode="3:0")],
+            lines=[line("14:30:00", "ctl", "slurmctld", "_job_complete: JobId=3 WEXITSTATUS 3")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: its script ended with exit code 3",
+            "nothing in the logs of n1 speaks of a fault of the node",
+        ],
+    ),
+    "24.11: out of memory, with what the kernel says": (
+        told(
+            records=[record(State="OUT_OF_MEMORY", ExitCode="0:125"), record(**BATCH)],
+            lines=[
+                line("14:30:00", "n1", "kernel", GROUP),
+                line("14:30:00", "n1", "kernel", KERNEL.replace("8120 (python3)", "77 (other)")),
+                line("14:30:00", "n1", "kernel", KERNEL),
+                line("14:30:00", "n1", "slurmd", "[3.batch] error: Detected 1 oom_kill event in StepId=3.batch. Some of"
+                                                 " the step tasks have been OOM Killed."),
+                line("14:30:00", "ctl", "slurmctld", "_job_complete: JobId=3 OOM failure"),
+            ],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: out of memory: it asked for 60M, process python3 with 60 MiB was killed, the"
+            " most that was measured of one task before is 59 MiB",
+            "the node was not at fault",
+        ],
+    ),
+    "24.11: a process of another job that was killed is none of this one": (
+        told(
+            records=[record(State="OUT_OF_MEMORY", ExitCode="0:125")],
+            lines=[
+                line("14:30:00", "n1", "kernel", GROUP.replace("job_3/", "job_30/")),
+                line("14:30:00", "n1", "kernel", KERNEL),
+            ],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: out of memory: it asked for 60M",
+            "the node was not at fault",
+        ],
+    ),
+    "24.11: a signal that somebody sent by Slurm": (
+        told(
+            records=[record(State="FAILED", ExitCode="0:10")],
+            lines=[line("14:29:59", "ctl", "slurmctld", "_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=3 uid 0")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: was killed by signal 10 (SIGUSR1), after root asked Slurm to send one",
+            "nothing in the logs of n1 speaks of a fault of the node",
+        ],
+    ),
+    "22.05: a signal is no failed launch, although squeue calls it JobLaunchFailure": (
+        told(
+            memory=[remembered(State="FAILED", Reason="JobLaunchFailure", exit_code="11", StartTime="14:00:01",
+                               EndTime="14:30:00", NodeList="n1")],
+            lines=[line("14:30:00", "ctl", "slurmctld", "_job_complete: JobId=3 WTERMSIG 11")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: was killed by signal 11 (SIGSEGV); who sent it is not on record, and Slurm's"
+            " log has no request to",
+            "nothing in the logs of n1 speaks of a fault of the node",
+        ],
+    ),
+    "24.11: no output file": (
+        told(
+            records=[record(State="FAILED", ExitCode="0:53")],
+            lines=[line("14:00:02", "n1", "slurmd",
+                        "[3.batch] error: Could not open stdout file /nowhere/at/all: No such file or directory")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: could not be started: its output file or its directory could not be opened"
+            " (/nowhere/at/all: No such file or directory)",
+            "nothing in the logs of n1 speaks of a fault of the node",
+        ],
+    ),
+    "24.11: a limit of a QOS, which another job held until then": (
+        told(
+            records=[record(QOS="narrow", Reason="QOSMaxCpuPerUserLimit", Start="14:31:01", End="14:40:00")],
+            others=[record(**FIRST)],
+        ),
+        [
+            "waited 31 min 1 s: QOS narrow allows ann 1 CPU, which job 2 held until 14:31:00",
+            "14:31:01 on n1",
+            "14:40:00 after 8 min 59 s: ended well",
+        ],
+    ),
+    "24.11: a limit of a QOS is not all of a wait, as nobody gave it back shortly before the start": (
+        told(
+            records=[record(QOS="narrow", Reason="QOSMaxCpuPerUserLimit", Start="14:50:00", End="14:55:00")],
+            others=[record(**FIRST)],
+        ),
+        [
+            "waited 50 min: QOS narrow allows ann 1 CPU, by the last reason on record (QOSMaxCpuPerUserLimit)",
+            "14:50:00 on n1",
+            "14:55:00 after 5 min: ended well",
+        ],
+    ),
+    "24.11: a reservation of today is no cause of a wait that is over": (
+        told(
+            records=[record(Reason="ReqNodeNotAvail", Start="14:50:00", NodeList="n2", End="14:55:00")],
+            reservations="ReservationName=works StartTime=2026-11-27T14:58:00 EndTime=2026-11-27T18:00:00"
+            " Duration=03:02:00 Nodes=n2 NodeCnt=1\n",
+        ),
+        [
+            "waited 50 min: by the last reason on record, which need not have held all the time: A node that it needs"
+            " is down, drained or reserved. Without --nodelist, other nodes can take it; else wait, or ask your"
+            " administrators [ReqNodeNotAvail]",
+            "14:50:00 on n2",
+            "14:55:00 after 5 min: ended well",
+        ],
+    ),
+    "24.11: an option of the job's own script is none of sbatch": (
+        told(
+            records=[record(Eligible="14:20:00", Start="14:20:01", SubmitLine="sbatch --wrap 'tar -b 20 -d x --hold'")],
+        ),
+        [
+            "waited 20 min: why is not on record, for Slurm keeps the last reason of a wait alone",
+            "14:20:01 on n1",
+            "14:30:00 after 9 min 59 s: ended well",
+        ],
+    ),
+    "22.05: a limit of the user": (
+        told(
+            memory=[remembered(UserName="bob", Account="maths", Reason="AssocMaxJobsLimit"),
+                    remembered(JobArrayID="2", UserName="bob", Account="maths", State="RUNNING", StartTime="13:00:00",
+                               NodeList="n1")],
+        ),
+        ["has waited 1 h: account maths allows bob 1 running job, which job 2 has since 13:00:00"],
+    ),
+    "24.11: a node that was drained": (
+        told(
+            records=[record(Reason="ReqNodeNotAvail", Start="14:30:00", NodeList="n2", End="14:40:00",
+                            SubmitLine="sbatch --nodelist=n2 job.sh")],
+            events=[DRAIN],
+        ),
+        [
+            "waited 30 min: it asks for n2; n2 was drained 14:05:00 to 14:29:57 by root: broken fan",
+            "14:30:00 on n2",
+            "14:40:00 after 10 min: ended well",
+        ],
+    ),
+    "a node that came back long before the start is no cause": (
+        told(
+            records=[record(Start="14:50:00", NodeList="n2", End="14:55:00", SubmitLine="sbatch --nodelist=n2 job.sh")],
+            events=[DRAIN],
+        ),
+        [
+            "waited 50 min: why is not on record, for Slurm keeps the last reason of a wait alone",
+            "14:50:00 on n2",
+            "14:55:00 after 5 min: ended well",
+        ],
+    ),
+    "a full node, as the job that had it ended shortly before": (
+        told(
+            records=[record(Start="14:31:01", End="14:40:00")],
+            others=[record(**BOBS, NCPUS="2", AllocTRES="cpu=2,mem=100M")],
+        ),
+        [
+            "waited 31 min 1 s: n1 had no room for it beside job 2 of bob (until 14:31:00)",
+            "14:31:01 on n1",
+            "14:40:00 after 8 min 59 s: ended well",
+        ],
+    ),
+    "a job that ended shortly before on a node with room is no cause": (
+        told(
+            records=[record(Start="14:31:01", End="14:40:00")],
+            others=[record(**BOBS)],
+        ),
+        [
+            "waited 31 min 1 s: why is not on record, for Slurm keeps the last reason of a wait alone",
+            "14:31:01 on n1",
+            "14:40:00 after 8 min 59 s: ended well",
+        ],
+    ),
+    "24.11: a dependency that was met": (
+        told(
+            records=[record(Reason="Dependency", Eligible="14:20:00", Start="14:20:01",
+                            SubmitLine="sbatch --dependency=afterok:2 job.sh")],
+            others=[record(JobID="2", User="bob", End="14:20:00")],
+        ),
+        [
+            "waited 20 min: it depended by afterok on job 2 of bob (COMPLETED at 14:20:00)",
+            "14:20:01 on n1",
+            "14:30:00 after 9 min 59 s: ended well",
+        ],
+    ),
+    "22.05: a hold, and who released it": (
+        told(
+            records=[record(Eligible="14:20:01", Start="14:20:01", SubmitLine="sbatch --hold job.sh")],
+            lines=[line("14:20:00", "ctl", "slurmctld", "sched: _release_job_rec: release hold on JobId=3 by uid 0")],
+        ),
+        [
+            "waited 20 min 1 s: ann submitted it on hold (--hold), until root released it at 14:20:00",
+            "14:20:01 on n1",
+            "14:30:00 after 9 min 59 s: ended well",
+        ],
+    ),
+    "24.11: cancelled, by whom sacct knows": (
+        told(records=[record(State="CANCELLED by 4001")]),
+        ["14:00:01 on n1, 1 s after it was submitted", "14:30:00 after 29 min 59 s: cancelled by ann, whose job it is"],
+    ),
+    "22.05: a node that was set down": (
+        told(
+            records=[record(State="NODE_FAIL", ExitCode="1:0", NodeList="n2")],
+            events=[["n2", "14:30:00", "Unknown", "DOWN", "root(0)", "smoke"]],
+            lines=[line("14:30:00", "ctl", "slurmctld", "Killing JobId=3 on failed node n2")],
+        ),
+        [
+            "14:00:01 on n2, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: its node failed: n2 is down since 14:30:00 by root: smoke",
+            "n2: the node was taken down",
+        ],
+    ),
+    "24.11: preempted, and waiting again": (
+        told(
+            records=[record(State="PREEMPTED", Start="14:00:01"),
+                     record(**{**NO_END, "Submit": "14:30:00", "Eligible": "15:02:01"})],
+            memory=[remembered(Reason="BeginTime", SubmitTime="14:30:00", EligibleTime="15:02:01")],
+            others=[record(JobID="4", User="bob", Start="14:30:01", End="Unknown", State="RUNNING")],
+            lines=[line("14:30:00", "ctl", "slurmctld",
+                        "preempted JobId=3 has been requeued to reclaim resources for JobId=4")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: it had to give way for job 4 of bob, which may preempt it",
+            "the node was not at fault",
+            "has waited 30 min: Slurm puts off a job that was put back, to 15:02:01",
+        ],
+    ),
+    "22.05: a record that is incomplete, as slurmdbd heard of the end first": (
+        told(
+            records=[record(State="OUT_OF_MEMORY", ExitCode="0:125", ReqMem="16?", QOS="Unknown", Partition="")],
+            memory=[remembered(State="OUT_OF_MEMORY", MinMemory="60M", NodeList="n1", StartTime="14:00:01")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: out of memory: it asked for 60M",
+            "the node was not at fault",
+        ],
+    ),
+    "22.05: cancelled while it waited, by an incomplete record": (
+        told(
+            records=[record(State="CANCELLED by 0", Start="None", End="14:10:00", NodeList="None assigned",
+                            Eligible="Unknown", SubmitLine="", AllocTRES="")],
+            memory=[remembered(State="CANCELLED", Reason="BeginTime", EligibleTime="15:00:00", EndTime="14:10:00")],
+        ),
+        [
+            "waited 10 min: it was submitted to begin at 15:00:00 (--begin)",
+            "14:10:00: cancelled before it had started by root",
+        ],
+    ),
+    "22.05: put back a moment ago, before slurmdbd has heard of the new attempt": (
+        told(
+            records=[record(State="REQUEUED", End="14:59:00")],
+            memory=[remembered(Reason="BeginTime", SubmitTime="14:59:00", EligibleTime="15:02:01", restartcnt="1")],
+            lines=[line("14:59:00", "ctl", "slurmctld", "Requeuing JobId=3")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:59:00 after 58 min 59 s: put back into the queue; by whom is not on record",
+            "nothing in the logs of n1 speaks of a fault of the node",
+            "has waited 1 min: Slurm puts off a job that was put back, to 15:02:01",
+        ],
+    ),
+    "24.11: nodes without room, where sacct counts no CPUs of a job that waits": (
+        told(
+            records=[record(**{**NO_END, "NCPUS": "0"})],
+            memory=[remembered(Reason="Resources"),
+                    remembered(JobArrayID="2", UserName="bob", State="RUNNING", StartTime="13:00:00", NumCPUs="4",
+                               NodeList="n[1-2]")],
+        ),
+        ["has waited 1 h: n1 and n2 have no room for it beside job 2 of bob (since 13:00:00)"],
+    ),
+    "22.05: licences, which another job has": (
+        told(
+            memory=[remembered(Reason="Licenses", Licenses="sim:1"),
+                    remembered(JobArrayID="2", UserName="bob", State="RUNNING", StartTime="13:00:00", NodeList="n1",
+                               Licenses="sim:1")],
+        ),
+        ["has waited 1 h: all licences of sim were in use, by job 2 of bob since 13:00:00"],
+    ),
+    "22.05: put back, where Slurm keeps no records": (
+        told(memory=[remembered(Reason="BeginTime", EligibleTime="15:02:01", restartcnt="1")]),
+        ["has waited 1 h: Slurm puts off a job that was put back, to 15:02:01"],
+    ),
+    "24.11: a failed prolog": (
+        told(
+            records=[record(State="REQUEUED", ExitCode="0:54", End="14:00:01"),
+                     record(**{**NO_END, "Submit": "14:00:01", "Eligible": "14:02:02"})],
+            memory=[remembered(Reason="launch failed requeued held", SubmitTime="14:00:01", EligibleTime="14:02:02")],
+            lines=[line("14:00:01", "ctl", "slurmctld", "error: Prolog launch failure, JobId=3"),
+                   line("14:00:01", "n1", "slurmd", "error: [job 3] prolog failed status=1:0")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:00:01 after 0 s: put back into the queue: the prolog failed on n1",
+            "n1: the node was at fault, its prolog failed",
+            "has waited 59 min 59 s: It could not be started on its node. See whether its directory and its output file"
+            " can be written there; then ask your administrators. Then: scontrol release 3"
+            " [launch failed requeued held]",
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_job_when_its_records_are_known_then_each_link_has_its_cause(case: str) -> None:
+    known, wanted = CASES[case]
+    assert [link.text for link in links(known)][: len(wanted)] == wanted
+
+
+def test_a_link_when_it_rests_on_a_line_then_the_line_is_quoted_with_its_place() -> None:
+    known, _ = CASES["24.11: out of memory, with what the kernel says"]
+    quotes = [(one.host, one.place) for link in links(known) if link.what == "ended" for one in link.quotes]
+    assert quotes == [
+        ("n1", "journalctl -k"),
+        ("n1", "journalctl -k"),
+        ("n1", "/var/log/slurmd/slurmd.log"),
+        ("ctl", "sacct -j 3"),
+    ]
+
+
+def test_a_node_when_it_did_not_answer_then_its_fault_is_not_denied() -> None:
+    known: Evidence = told(records=[record(State="FAILED", ExitCode="1:0", NodeList="n2")])
+    last = links(known)[-1]
+    assert (last.what, last.text) == ("fault", "whether the node was at fault is not known: n2 could not be asked")
+
+
+def test_times_of_records_when_they_are_read_then_they_are_seconds() -> None:
+    assert told(records=[record()]).jobs[0].ended == at("14:30:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "code"),
+    [
+        ("_job_complete: JobId=3 WEXITSTATUS 0", "COMPLETED", "0:0"),
+        ("_job_complete: JobId=3 WEXITSTATUS 3", "FAILED", "3:0"),
+        ("_job_complete: JobId=3 WTERMSIG 11", "FAILED", "0:11"),
+        ("_job_complete: JobId=3 OOM failure", "OUT_OF_MEMORY", "0:125"),
+        ("_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=3 uid 0", "CANCELLED", "0:0"),
+        ("Time limit exhausted for JobId=3", "TIMEOUT", "0:0"),
+        ("Killing JobId=3 on failed node n2", "NODE_FAIL", "0:0"),
+        ("_job_complete: JobId=30 WEXITSTATUS 3", "", ""),
+    ],
+)
+def test_a_job_when_only_slurmctlds_log_tells_of_it_then_its_lines_say_how_it_ended(
+    text: str, state: str, code: str
+) -> None:
+    known = told(lines=[line("14:30:00", "ctl", "slurmctld", text)])
+    ended = by_log(known, Attempt("3", "3", origin=LOG))
+    assert (ended.state, ended.code) == (state, code)
