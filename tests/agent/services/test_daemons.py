@@ -667,7 +667,8 @@ class UnitsOfSystemd(Context):
 
     def run(self, argv: Any, *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
         self.started.append(tuple(argv))
-        known = [self.states.get(unit, "inactive") for unit in argv[4:] if "/" not in unit]
+        units = [unit.removesuffix(".service") for unit in argv[4:]]
+        known = [self.states.get(unit, "inactive") for unit in units if "/" not in unit]
         said = "\n".join(f"ActiveState={state}\nMainPID=0\n" for state in known)
         return subprocess.CompletedProcess(argv, 0, said.encode(), b"")
 
@@ -677,6 +678,7 @@ def test_units_of_a_request_when_compared_are_read_by_one_call_of_systemctl() ->
     host.units = ("munge", "slurmctld", "slurmd")
     assert [service.show(host, unit)["ActiveState"] for unit in host.units] == ["active", "failed", "inactive"]
     assert service.is_active(host, "munge")
+    assert service.is_active(host, "munge.service"), "the same unit by its full name"
     assert len(host.started) == 1
     assert service.show(host, "mariadb")["ActiveState"] == "inactive", "a unit that no resource is about"
 

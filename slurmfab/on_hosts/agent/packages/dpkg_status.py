@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, Iterator, List
+from typing import Dict, Iterable, List
 
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 
@@ -19,27 +19,25 @@ def read(root: str) -> bytes:
     return read_bytes(root.rstrip("/") + STATUS)
 
 
-def paragraphs(status: bytes, package: str) -> Iterator[bytes]:
-    """The entries of one package, one for each architecture, as `NAME: VALUE` lines that each follow a newline."""
-    status = b"\n\n" + status
-    first = b"\n\nPackage: %s\n" % package.encode()
-    start = status.find(first)
-    while start >= 0:
-        yield status[start + 1 : status.find(b"\n\n", start + 2) + 1 or None]
-        start = status.find(first, start + 2)
+def entries(status: bytes, packages: Iterable[str]) -> Dict[str, List[bytes]]:
+    """The entries of packages, one for each architecture, as `NAME: VALUE` lines that each follow a newline."""
+    found: Dict[bytes, List[bytes]] = {b"Package: " + package.encode(): [] for package in packages}
+    for entry in re.split(b"\n\n+", status):
+        found.get(entry.partition(b"\n")[0], []).append(b"\n%s\n" % entry)
+    return {name[9:].decode(): some for name, some in found.items()}
 
 
-def field(paragraph: bytes, name: str) -> str:
+def field(entry: bytes, name: str) -> str:
     """The value of a field in an entry, empty where it is missing."""
-    return paragraph.partition(b"\n%s: " % name.encode())[2].partition(b"\n")[0].decode(errors="replace")
+    return entry.partition(b"\n%s: " % name.encode())[2].partition(b"\n")[0].decode(errors="replace")
 
 
 def states(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
     """The states of packages, as `half-configured`, without removed; `installed` counts in any architecture."""
     found: Dict[str, str] = {}
-    for package in packages:
-        for paragraph in paragraphs(status, package):
-            state = field(paragraph, "Status").rpartition(" ")[2]
+    for package, some in entries(status, packages).items():
+        for entry in some:
+            state = field(entry, "Status").rpartition(" ")[2]
             if state not in ("", "not-installed", "config-files") and found.get(package) != "installed":
                 found[package] = state
     return found
@@ -48,16 +46,16 @@ def states(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
 def versions(status: bytes, packages: Iterable[str]) -> Dict[str, str]:
     """The versions of packages that are completely installed, held ones included, by package."""
     return {
-        package: field(paragraph, "Version")
-        for package in packages
-        for paragraph in paragraphs(status, package)
-        if field(paragraph, "Status").endswith(" ok installed")
+        package: field(entry, "Version")
+        for package, some in entries(status, packages).items()
+        for entry in some
+        if field(entry, "Status").endswith(" ok installed")
     }
 
 
 def architecture(status: bytes) -> str:
     """Debian's name for the host's architecture, such as `amd64`: the architecture of dpkg itself."""
-    return next((field(paragraph, "Architecture") for paragraph in paragraphs(status, "dpkg")), "")
+    return next((field(entry, "Architecture") for entry in entries(status, ("dpkg",))["dpkg"]), "")
 
 
 def is_interrupted(root: str) -> bool:

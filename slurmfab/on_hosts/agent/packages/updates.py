@@ -307,7 +307,8 @@ class Updates(Resource):
         """The packages' versions, packages that dpkg has not finished, and what an interrupted run left."""
         status = dpkg_status.read(context.root)
         pairs = [text.partition("=") for text in self.versions]
-        there = {name: version_of(status, name) for name, _, _ in pairs}
+        entries = dpkg_status.entries(status, [name.partition(":")[0] for name, _, _ in pairs])
+        there = {name: version_of(entries, name) for name, _, _ in pairs}
         found = {name: self.found(context, there[name], version) for name, _, version in pairs}
         left = unfinished.unfinished(context.root, status) or None
         return {**found, "unfinished": left, "policy-rc.d": daemon_policy.leftover(context)}
@@ -347,11 +348,14 @@ class Updates(Resource):
             return apt.apt_get(context, [*options, *UPGRADE])
 
 
-def version_of(status: bytes, name: str) -> Optional[str]:
-    """The version of a package, named as by apt (with a foreign architecture); `None` if not installed."""
+def version_of(entries: Mapping[str, Sequence[bytes]], name: str) -> Optional[str]:
+    """The version of a package, named as by apt (with a foreign architecture); `None` if not installed.
+
+    `entries`: of dpkg's status file, by package.
+    """
     package, _, architecture = name.partition(":")
-    for paragraph in dpkg_status.paragraphs(status, package):
-        is_there = dpkg_status.field(paragraph, "Status").endswith(" ok installed")
-        if is_there and architecture in ("", dpkg_status.field(paragraph, "Architecture")):
-            return dpkg_status.field(paragraph, "Version")
+    for entry in entries[package]:
+        is_there = dpkg_status.field(entry, "Status").endswith(" ok installed")
+        if is_there and architecture in ("", dpkg_status.field(entry, "Architecture")):
+            return dpkg_status.field(entry, "Version")
     return None

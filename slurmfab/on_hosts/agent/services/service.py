@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "UnitFileState", "MainPID", "NeedDaemonReload", "ConditionResult", "Result",
-    "NRestarts", "StartLimitIntervalUSec", "ExecMainStatus",
+    "NRestarts", "StartLimitIntervalUSec", "ExecMainStatus", "DropInPaths",
 )  # fmt: skip
+KINDS = ("service", "socket", "timer", "mount", "automount", "target", "path", "slice", "scope", "device", "swap")
+"""What the name of a unit ends in (systemd.unit(5))."""
+
 ENABLED = ("enabled", "enabled-runtime", "alias")
 WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
 """UnitFileStates of units that systemctl cannot enable, because other units start them."""
@@ -296,10 +299,16 @@ def show(context: Context, unit: str) -> Dict[str, str]:
     """
     if not context.dry_run:
         return ask(context, [unit])[unit]
-    if unit not in context.units_shown:
-        everything = [unit, *(other for other in context.units if other != unit)]
-        context.units_shown.update(ask(context, everything) or ask(context, [unit]))
-    return context.units_shown[unit]
+    name = full_name(unit)
+    if name not in context.units_shown:
+        everything = tuple(dict.fromkeys((name, *map(full_name, context.units))))
+        context.units_shown.update(ask(context, everything) or ask(context, [name]))
+    return context.units_shown[name]
+
+
+def full_name(unit: str) -> str:
+    """The name of a unit with its kind, as systemctl understands a name without one: `munge` is `munge.service`."""
+    return unit if unit.rpartition(".")[2] in KINDS else unit + ".service"
 
 
 def ask(context: Context, units: Sequence[str]) -> Dict[str, Dict[str, str]]:
