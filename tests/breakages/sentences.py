@@ -586,7 +586,7 @@ OF_SLURM = (
         "the group may read slurmdbd.conf",
         "chmod 0640 /etc/slurm/slurmdbd.conf",
         "chmod 0600 /etc/slurm/slurmdbd.conf && systemctl restart slurmdbd",
-        "instead of slurm:slurm 0600",
+        "is slurm:slurm 0640 instead of slurm",
     ),
     Falsified(
         "database.mariadb_is_local",
