@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import Generic, TypeVar
 
 from slurmfab.base.errors import SlurmfabError
@@ -53,10 +54,15 @@ def give_up_turn() -> None:
     release(getattr(_own, "turn", []))
 
 
-@contextmanager
-def turn_for(seconds: float) -> Iterator[None]:
+def turn_for(seconds: float) -> AbstractContextManager[None]:
     """Let the call for another host begin if this context lasts longer than so many seconds."""
-    limit = threading.Timer(seconds, release, (getattr(_own, "turn", []),))
+    return overdue(seconds, partial(release, getattr(_own, "turn", [])))
+
+
+@contextmanager
+def overdue(seconds: float, act: Callable[[], object]) -> Iterator[None]:
+    """Calls a function, in another thread, if the block takes longer than so many seconds."""
+    limit = threading.Timer(seconds, act)
     limit.daemon = True
     limit.start()
     try:

@@ -7,11 +7,12 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError, Unreachable
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
+from slurmfab.hosts.fan_out import overdue
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.login_shells import in_sh
 from slurmfab.hosts.relays import END_SECONDS, Relays, tell_on_standard_error
@@ -116,16 +117,9 @@ class Transport(Protocol):
         """Close all connections."""
 
 
-@contextlib.contextmanager
-def closed_after(seconds: float, channel: paramiko.Channel) -> Iterator[None]:
+def closed_after(seconds: float, channel: paramiko.Channel) -> contextlib.AbstractContextManager[None]:
     """Closes a channel if the block takes longer: paramiko waits for some answers of a server without an end."""
-    limit = threading.Timer(seconds, channel.close)
-    limit.daemon = True
-    limit.start()
-    try:
-        yield
-    finally:
-        limit.cancel()
+    return overdue(seconds, channel.close)
 
 
 class SshStream:

@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from slurmfab.base.bounded_file import without_waiting
 from slurmfab.base.errors import InputError
+from slurmfab.cluster.inventory import filed_package
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.site_packages import PACKAGE_NAME
 
-LARGEST_FILE = 2 << 30  # bytes of the largest package
 LARGEST_PART = 4 << 20  # bytes of the largest control.tar, compressed
 LARGEST_CONTROL = 16 << 20  # bytes of the largest control.tar, unpacked
 
@@ -127,16 +126,9 @@ def place_of(inventory: Inventory, text: str) -> str:
 
 def package_in(path: Path) -> DebFile:
     """The package in a file. Raises InputError if the file cannot be read, or is no package, and why."""
-    try:
-        with open(path, "rb", opener=without_waiting) as file:
-            if not path.is_file():
-                raise InputError("it is not a regular file")
-            size = path.stat().st_size
-            if size > LARGEST_FILE:
-                raise InputError(f"it has more than {LARGEST_FILE >> 30} GiB")
-            return DebFile(path, checked(fields_of(control_text(file))), size)
-    except OSError as error:
-        raise InputError(f"it cannot be read: {error.strerror}") from None
+    return filed_package.package_in(
+        path, lambda file, size: DebFile(path, checked(fields_of(control_text(file))), size)
+    )
 
 
 def control_text(file: BinaryIO) -> str:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO, TypeVar
 
+from slurmfab.base.bounded_file import without_waiting
 from slurmfab.base.errors import InputError
+
+LARGEST_FILE = 2 << 30  # bytes of the largest package
+
+Package = TypeVar("Package", bound="FiledPackage")
 
 
 class FiledPackage:
@@ -73,3 +79,17 @@ class FiledPackage:
                     done += len(data)
         except OSError as error:
             raise InputError(f"{self.path} cannot be read: {error.strerror}.") from error
+
+
+def package_in(path: Path, read: Callable[[BinaryIO, int], Package]) -> Package:
+    """The package in a file; InputError if it cannot be read, or is none. `read`: makes it of the file and its size."""
+    try:
+        with open(path, "rb", opener=without_waiting) as file:
+            if not path.is_file():
+                raise InputError("it is not a regular file")
+            size = path.stat().st_size
+            if size > LARGEST_FILE:
+                raise InputError(f"it has more than {LARGEST_FILE >> 30} GiB")
+            return read(file, size)
+    except OSError as error:
+        raise InputError(f"it cannot be read: {error.strerror}") from None

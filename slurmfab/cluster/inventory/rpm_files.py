@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from slurmfab.base.bounded_file import without_waiting
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.inventory.deb_files import LARGEST_FILE
+from slurmfab.cluster.inventory import filed_package
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 
 LEAD = 96  # bytes before the first header
@@ -81,16 +80,7 @@ class RpmFile(FiledPackage):
 
 def package_in(path: Path) -> RpmFile:
     """The package in a file. Raises InputError if the file cannot be read, or is no package, and why."""
-    try:
-        with open(path, "rb", opener=without_waiting) as file:
-            if not path.is_file():
-                raise InputError("it is not a regular file")
-            size = path.stat().st_size
-            if size > LARGEST_FILE:
-                raise InputError(f"it has more than {LARGEST_FILE >> 30} GiB")
-            return checked(RpmFile(path, values_in(file), size))
-    except OSError as error:
-        raise InputError(f"it cannot be read: {error.strerror}") from None
+    return filed_package.package_in(path, lambda file, size: checked(RpmFile(path, values_in(file), size)))
 
 
 def checked(package: RpmFile) -> RpmFile:
