@@ -7,6 +7,7 @@ from breakage import Breakage, Checked, Mended, Told
 from cases.units import SAVED
 
 STATE = "/var/lib/slurm/slurmctld"
+JUST_SAVED = f"find {STATE} -type f -newermt '-8 seconds' | grep -q ."
 STOP = "systemctl stop slurmctld"
 """Writes the state, and leaves it to the row."""
 
@@ -119,6 +120,8 @@ ROWS = (
         what="slurmctld could not save its state once, and runs on",
         host="ctl",
         breaks=(
+            # Where something has just happened, slurmctld saves again at once.
+            f"while {JUST_SAVED}; do sleep 0.5; done; "
             f"mount --bind {STATE} {STATE} && mount -o remount,bind,ro {STATE} && "
             'scontrol update NodeName=n1 Weight=2 && while ! grep -q "Can\'t save state" /var/log/slurm/slurmctld.log; '
             f"do sleep 0.2; done; umount {STATE}"
