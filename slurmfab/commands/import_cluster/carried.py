@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slurmfab.base.hostlist import fold
+from slurmfab.base.paths import PROGRAMS
 from slurmfab.cluster.inventory.slurm_files import LARGEST_FILE, LARGEST_SUM, MOST_FILES, NAME
 from slurmfab.commands.import_cluster.found import FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
@@ -26,10 +27,7 @@ OURS = "slurmfab writes it by itself"
 EXPECTED = (PACKAGED, OURS)  # reasons that need no remark
 MADE_BY_SLURMFAB = "-- Made by slurmfab"  # how a job_submit.lua of slurmfab's begins
 
-SCRIPTS = (
-    "prolog",
-    "epilog",
-)  # keys of the cluster file, whose scripts are in a directory that slurmfab's programs run
+SCRIPTS = ("prolog", "epilog")  # keys of the cluster file with a directory of scripts, which slurmfab's programs run
 
 ON_NODES = (
     *("Prolog", "Epilog", "TaskProlog", "TaskEpilog", "HealthCheckProgram", "UnkillableStepProgram", "RebootProgram"),
@@ -70,9 +68,9 @@ def carried(old: OldCluster) -> Carried:
     left |= dict.fromkeys(beyond(taken), f"at most {MOST_FILES} files of {LARGEST_SUM >> 10} KiB together come along")
     taken = {name: file for name, file in taken.items() if name not in left}
     paths = {name: f"{FOLDER}/{name}" for name in taken}
-    of_scripts = {
-        kind: f"{FOLDER}/{kind}.d" for kind in SCRIPTS if any(name.startswith(f"{kind}.d/") for name in taken)
-    }
+    folders = {name.partition("/")[0] for name in taken}
+    ours = [kind for kind in SCRIPTS if old.setting(kind) == f"{PROGRAMS}/{kind}"]
+    of_scripts = {kind: f"{FOLDER}/{kind}.d" for kind in ours if f"{kind}.d" in folders}
     return Carried(
         slurm_files={name: path for name, path in paths.items() if path.rpartition("/")[0] not in of_scripts.values()},
         scripts=of_scripts,

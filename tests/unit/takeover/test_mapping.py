@@ -326,6 +326,9 @@ def test_scripts_that_a_program_of_slurmfab_runs_then_are_those_of_the_cluster_f
         ("slurm_files/prolog.d/10-here",),
     )
     assert about(one, "job_submit.lua") == []
+    own = taken(f"{BASE}Prolog=/etc/slurm/prolog.d/*\n", files=files)
+    assert (parsed(own).prolog, parsed(own).slurm_conf["Prolog"]) == (None, "/etc/slurm/prolog.d/*")
+    assert parsed(own).slurm_files == {"prolog.d/10-here": "slurm_files/prolog.d/10-here"}
 
 
 @pytest.mark.parametrize("name", ["../x", "a/../../x", ".hidden", "a\nb", "a//b", "-x", "\x1b[2J"])
