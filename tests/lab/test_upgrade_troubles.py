@@ -75,6 +75,8 @@ def test_a_conversion_when_its_disk_fills_then_ends_with_that_and_the_same_comma
     hosts.on("ctl", HOLD_CONVERSION)
     process = start(hosts, log)
     until(process, log, lambda: hosts.on("ctl", CONVERTING, check=False) == "1")
+    # Before that, the run looks whether slurmdbd stays up at all.
+    until(process, log, lambda: "slurmdbd converts its database" in log.read_text())
     assert hosts.on("ctl", FULL) == "0"
     hosts.on("ctl", RELEASE)
     said = ended(process, log)
