@@ -76,7 +76,7 @@ def test_a_conversion_when_its_disk_fills_then_ends_with_that_and_the_same_comma
     process = start(hosts, log)
     until(process, log, lambda: hosts.on("ctl", CONVERTING, check=False) == "1")
     # Before that, the run looks whether slurmdbd stays up at all.
-    until(process, log, lambda: "slurmdbd converts its database" in log.read_text())
+    until(process, log, lambda: re.search(r"^slurmdbd +ctl +1 changed", log.read_text(), re.MULTILINE) is not None)
     assert hosts.on("ctl", FULL) == "0"
     hosts.on("ctl", RELEASE)
     said = ended(process, log)
