@@ -17,9 +17,13 @@ PATHS = "[%{FILENAMES}\\t\\n]"  # a line for each file of a package
 
 def versions(context: Context, wanted: Iterable[str]) -> Dict[str, str]:
     """Version and release of each installed package of Slurm's. `wanted`: names, or patterns of names."""
-    patterns = tuple(wanted)
-    there = rpm_database.rows(printed_of_all(context))
-    return {name: version for name, version in sorted(there) if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
+    return chosen(printed_of_all(context), wanted)
+
+
+def chosen(printed: str, wanted: Iterable[str]) -> Dict[str, str]:
+    """The same of what `printed_of_all` has returned."""
+    patterns, there = tuple(wanted), sorted(rpm_database.rows(printed))
+    return {name: version for name, version in there if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
 
 
 def printed_of_all(context: Context) -> str:
@@ -32,7 +36,8 @@ def read(context: Context, wanted: Iterable[str]) -> Tuple[Dict[str, str], Froze
     deadline = time.monotonic() + LOCK_SECONDS
     while is_locked(context.root, dnf.LOCKS) and time.monotonic() < deadline:
         time.sleep(0.2)
-    own = versions(context, wanted)
+    printed = printed_of_all(context)
+    own = chosen(printed, wanted)
     paths = rpm_database.rows(dnf.printed(context, [*own], PATHS)) if own else []
-    lines = sorted(printed_of_all(context).splitlines())
+    lines = sorted(printed.splitlines())
     return own, frozenset(path for path, _ in paths), hashlib.sha256("\n".join(lines).encode()).hexdigest()
