@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slurmfab.base import exit_codes
 from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
@@ -50,9 +51,9 @@ def refuse_place(place: Path) -> None:
 def refuse_others(differing: list[str], failed: Mapping[str, Exception]) -> None:
     """Refuse, by SlurmfabError, hosts that are not as the cluster file wants them: the scripts would be of others."""
     if failed:
-        raise SlurmfabError(f"No script was written, since {', '.join(sorted(failed))} could not be asked.")
+        raise SlurmfabError(f"No script was written, since {fold(failed)} could not be asked.")
     if differing:
-        named = ", ".join(dict.fromkeys(differing))
+        named = fold(dict.fromkeys(differing))
         raise SlurmfabError(f"No script was written, since {named} differs from the cluster file. First: {FAB} deploy")
 
 
@@ -77,7 +78,6 @@ def tell(made: Ejected, place: Path, output: Output) -> None:
     """Print where the scripts are, and what they need and lack."""
     lines = [f"{place} has the cluster as shell scripts; README.md there tells how to use them."]
     lines += [f"Not in them: {'; '.join(made.unsaid)}."] if made.unsaid else []
-    lines += (
-        [f"Before use, put there: {', '.join(f'secrets/{name}' for name in made.secrets)}."] if made.secrets else []
-    )
+    needed = ", ".join(f"secrets/{name}" for name in made.secrets)
+    lines += [f"Before use, put there: {needed}."] if needed else []
     write("\n".join(lines), output.stream)

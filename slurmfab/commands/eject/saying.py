@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -47,22 +48,14 @@ if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.slurm.site_files import SiteFiles
 
 END = "END_OF_FILE"
+_KEY = re.compile(r"ssh-\S+ \S+ \S+|\S+")  # a user's public key with its comment, or a host's key and any other word
 WITHOUT_COMMANDS = frozenset(
     {
         *("connections", "free-space", "lock-copy", "login-guard", "null-device"),
         *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "nodes-awake"),
         *("earlier-files", "earlier-logins", "earlier-mounts", "exports-loaded", "released-mounts", "revived-unit"),
-        *(
-            "absent",
-            "carried-files",
-            "fetched-files",
-            "left-file",
-            "spank-plugin",
-            "packages-former",
-            "packages-gone",
-            "munge-directories",
-            "node-gate",
-        ),
+        *("absent", "carried-files", "fetched-files", "left-file", "spank-plugin", "munge-directories", "node-gate"),
+        *("packages-former", "packages-gone"),
         *("dnf-packages-former", "dnf-packages-gone", "partition-drain", "node-trial", "node-drain", "node-resume"),
     }
 )
@@ -97,9 +90,7 @@ class Script:
 
     def marked(self, text: str) -> str:
         """A text with marks in the place of the keys of the hosts that it was made for."""
-        for key, mark in self.keys.items():
-            text = text.replace(key, mark)
-        return text
+        return _KEY.sub(lambda found: self.keys.get(found[0], found[0]), text)
 
 
 def here(command: str, text: str) -> list[str]:
@@ -146,17 +137,14 @@ def _person_home(_: Script, wanted: PersonHome) -> list[str]:
 
 
 def _authorized_keys(script: Script, wanted: AuthorizedKeys) -> list[str]:
-    folder = shlex.quote(f"{wanted.home}/.ssh")
+    if not wanted.keys:
+        return []
+    folder, path = (shlex.quote(f"{wanted.home}/.ssh{name}") for name in ("", "/authorized_keys"))
     text = "".join(f"{key}\n" for key in wanted.keys)
-    path, access = shlex.quote(f"{wanted.home}/.ssh/authorized_keys"), f"{wanted.uid}:{wanted.gid} 0600"
-    return (
-        [
-            f"install -d -m 0700 -o {wanted.uid} -g {wanted.gid} {folder}",
-            *here(f"block {path} keys {access}", script.marked(text)),
-        ]
-        if text
-        else []
-    )
+    return [
+        f"install -d -m 0700 -o {wanted.uid} -g {wanted.gid} {folder}",
+        *here(f"block {path} keys {wanted.uid}:{wanted.gid} 0600", script.marked(text)),
+    ]
 
 
 def _packages(_: Script, wanted: InstalledPackages) -> list[str]:
@@ -208,29 +196,27 @@ def _directory(_: Script, wanted: Directory) -> list[str]:
     return [f"[ -d {shlex.quote(wanted.path)} ] || {make}" if wanted.kept else make]
 
 
-def texts_in(script: Script, folder: str, files: Iterable[tuple[str, str]], mode: str) -> list[str]:
-    """Write root's files of one directory."""
-    return [line for name, text in files for line in script.put(f"{folder}/{name}", text, f"root:root {mode}")]
+def texts_in(script: Script, folder: str, files: Iterable[tuple[str, str, int]]) -> list[str]:
+    """Write root's files of one directory: name, text and mode of each."""
+    return [
+        line for name, text, mode in files for line in script.put(f"{folder}/{name}", text, f"root:root {mode:04o}")
+    ]
 
 
 def _slurm_files(script: Script, wanted: SlurmFiles) -> list[str]:
-    return texts_in(script, wanted.directory, wanted.files, "0644")
+    return texts_in(script, wanted.directory, ((*file, 0o644) for file in wanted.files))
 
 
 def _scripts(script: Script, wanted: Scripts) -> list[str]:
-    return texts_in(script, wanted.path, wanted.files, "0755")
+    return texts_in(script, wanted.path, ((*file, 0o755) for file in wanted.files))
 
 
 def _program(script: Script, wanted: Program) -> list[str]:
-    return texts_in(script, wanted.path, wanted.files, "0644")
+    return texts_in(script, wanted.path, ((*file, 0o644) for file in wanted.files))
 
 
 def _site_files(script: Script, wanted: SiteFiles) -> list[str]:
-    return [
-        line
-        for name, text, mode in wanted.files
-        for line in script.put(f"{wanted.directory}/{name}", text, f"root:root {mode:04o}")
-    ]
+    return texts_in(script, wanted.directory, wanted.files)
 
 
 def _slurmdbd_conf(script: Script, wanted: SlurmdbdConf) -> list[str]:

@@ -32,8 +32,8 @@ class Ejected:
 
 def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
     """The scripts for a plan of hosts that are as wanted."""
-    made = makers(plan)
-    scripts = {host: Script(marks(plan_input)) for host in plan.hosts}
+    made, keys = makers(plan), marks(plan_input)
+    scripts = {host: Script(keys) for host in plan.hosts}
     cluster = plan_input.cluster
     texts = {f"hosts/{host}.sh": host_script(cluster, plan, host, script) for host, script in scripts.items()}
     secrets = {host: tuple((name, path) for path, name in script.secrets.items()) for host, script in scripts.items()}

@@ -45,9 +45,7 @@ class Carried:
 
     # the section `slurm_files`: by name in Slurm's directory, the path beside the cluster file
     slurm_files: Mapping[str, str] = field(default_factory=dict)
-    scripts: Mapping[str, str] = field(
-        default_factory=dict
-    )  # directory of the scripts of `prolog` and `epilog`, likewise
+    scripts: Mapping[str, str] = field(default_factory=dict)  # likewise the directory of `prolog` and of `epilog`
     files: Mapping[str, bytes] = field(default_factory=dict)  # their bytes, by this path
     programs: tuple[str, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)  # by name, why a file stays where it is
@@ -78,11 +76,7 @@ def carried(old: OldCluster) -> Carried:
         programs=tuple(paths[name] for name, file in taken.items() if file.mode & 0o111),
         left=dict(sorted(left.items())),
         remarks=(
-            *(
-                f"{path_text(old, name)} stays where it is: {why}."
-                for name, why in left.items()
-                if why not in (PACKAGED, OURS)
-            ),
+            *(f"{path_text(old, name)} stays where it is: {why}." for name, why in left.items() if why not in EXPECTED),
             *(remark for name in taken if (remark := about_others(old, name, names[name]))),
         ),
     )
