@@ -42,6 +42,7 @@ class Parameter(NamedTuple):
     default: Any  # a bool for a switch, a list for an option that may be given several times, else a text
     is_word: bool  # whether it may be given without its flag, right behind the task
     is_required: bool
+    takes_rest: bool = False  # whether it is all words that are left: another command line
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ class Command:
     @property
     def flags(self) -> dict[str, Parameter]:
         """The parameters by their flags; a word that has to be given has one, too."""
-        return {flag: one for one in self.parameters for flag in one.flags}
+        return {flag: one for one in self.parameters if not one.takes_rest for flag in one.flags}
 
     def __call__(self, **given: Any) -> None:
         """Carry it out with the values that were given, and the defaults of the others. Raises Exit if it failed."""
@@ -94,6 +95,7 @@ def command(
     positional: Iterable[str] = (),
     iterable: Iterable[str] = (),
     newcomers: bool = False,
+    rest: str = "",
 ) -> Callable[[Callable[..., int | None]], Command]:
     """Make a task of a function `f(common: Common, ...)` that returns an exit code, or nothing for 0.
 
@@ -105,17 +107,19 @@ def command(
         positional: parameters that are given as words, without a flag; the last may be left out: `[run]`.
         iterable: parameters that may be given several times, and become a list.
         newcomers: whether the parameter `hosts` names hosts that are no members of the cluster.
+        rest: the parameter that gets all words from its first one on, options too: another command line.
 
     Returns:
         A decorator that makes a `Command` of the function.
     """
-    texts, words, lists = {**COMMON, **help}, tuple(positional), frozenset(iterable)
+    texts, words, lists = {**COMMON, **help}, (*positional, *filter(None, [rest])), frozenset((*iterable, rest))
     shared = {name: getattr(Common(), name) for name in common}
 
     def parameter(name: str, default: Any) -> Parameter:
         text = texts.get(name.rstrip("_"), "")
         may_be_word, is_required = f"[{name}]" in words, name in words
-        return Parameter(name, text, [] if name in lists else default, may_be_word or is_required, is_required)
+        is_word = may_be_word or is_required
+        return Parameter(name, text, [] if name in lists else default, is_word, is_required, name == rest)
 
     def decorate(function: Callable[..., int | None]) -> Command:
         _, *own = inspect.signature(function).parameters.values()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -85,7 +85,9 @@ class Reader:
                     return help_text(self.now.name)
                 self.read_flag(word, arguments)
             elif self.missing and (self.missing[0].is_required or self.is_right_behind):
-                self.note(self.missing.pop(0), word)
+                parameter = self.missing.pop(0)
+                for one in (word, *arguments) if parameter.takes_rest else (word,):
+                    self.note(parameter, one)
             elif word in TASKS:
                 self.enter(TASKS[word])
             else:
@@ -153,9 +155,33 @@ class Reader:
         return f"{self.now.name} has no option {flag}.{advice} See: {FAB} {self.now.name} --help."
 
 
-def check(arguments: Iterable[str], core: Mapping[str, CoreFlag]) -> str:
-    """Look through a command line; returns the help that was asked for, or nothing, InputError for wrong words."""
-    return Reader(core).read(iter(tuple(arguments)))
+def command_inside(words: Iterable[str]) -> str | Call:
+    """The command in the words of another task, or the help that they ask for; InputError if a word is wrong."""
+    reader = Reader(OWN_FLAGS)
+    if asked := reader.read(iter(tuple(words))):
+        return asked
+    if len(reader.calls) != 1:
+        refuse("Name one command, with its words and options behind it.")
+    return reader.calls[0]
+
+
+def words_of(call: Call, without: Container[str] = ()) -> tuple[str, ...]:
+    """The words of a command line that asks for this; `without`: names of parameters that are left out.
+
+    >>> words_of(answer(["deploy", "--hosts=n1", "-v"])[0])
+    ('deploy', '--hosts', 'n1', '--verbose')
+    """
+    found = [call.task.name]
+    for one in (*call.task.words, *(one for one in call.task.parameters if not one.is_word)):
+        given = call.given.get(one.name)
+        if given is None or one.name in without:
+            continue
+        if one.is_word:
+            found.append(given)
+        else:
+            values = given if isinstance(given, list) else [given]
+            found += [word for value in values for word in ((one.flags[0], value) if one.takes_value else one.flags[:1])]
+    return tuple(found)
 
 
 def answer(arguments: Sequence[str]) -> str | list[Call]:
