@@ -180,7 +180,9 @@ def words_of(call: Call, without: Container[str] = ()) -> tuple[str, ...]:
             found.append(given)
         else:
             values = given if isinstance(given, list) else [given]
-            found += [word for value in values for word in ((one.flags[0], value) if one.takes_value else one.flags[:1])]
+            found += [
+                word for value in values for word in ((one.flags[0], value) if one.takes_value else one.flags[:1])
+            ]
     return tuple(found)
 
 

@@ -8,11 +8,10 @@ from typing import Any
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks.command import command, number
-from slurmfab.cli.tasks.options import COMMON, Common
+from slurmfab.cli.tasks.options import COMMON, CONNECTION, Common
 
 REFUSED: Mapping[str, tuple[str, ...]] = {
-    "deploy": ("plan", "retry_failed", "wake", "user", "key", "port", "become", "gateway", "accept_new_host_keys", "name",
-               "controller_computes"),
+    "deploy": ("plan", "retry_failed", "wake", *CONNECTION),
     "upgrade": ("back", "identity", "abandon_jobs", "plan"),
     "restore": ("database",),
     "rotate-munge-key": (),
@@ -36,8 +35,8 @@ def rehearse(common: Common, command: list[str], *, kill: str = "", power_cut: s
     The twin has the cluster's controllers, database and login hosts, some nodes of each kind, and the state and the
     database of the newest backup. Its hosts are containers here, which needs root and the packages that labs need.
     Jobs like last week's run there meanwhile. The cluster is asked, and nothing is changed on it. What stands in front
-    of the command is for the rehearsal. Exit codes: 0 all went well, 1 the change fails or does harm, or there can be no
-    twin, 2 wrong input, 4 it went well, and something is to be looked at first.
+    of the command is for the rehearsal. Exit codes: 0 all went well, 1 the change fails or does harm, or there can be
+    no twin, 2 wrong input, 4 it went well, and something is to be looked at first.
 
     Examples:
         fab rehearse deploy

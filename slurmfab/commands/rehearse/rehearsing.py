@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.commands.backup.archive import Backup
-from slurmfab.commands.rehearse import restored, twin
+from slurmfab.commands.rehearse import playing, restored, twin, workload
+from slurmfab.commands.rehearse.playing import Before, Outcome, Site
 from slurmfab.commands.rehearse.stage import Done, Stage, standing
 from slurmfab.commands.rehearse.verdict import Attempt, Rehearsal, durations, write
+from slurmfab.commands.rehearse.workload import Workload
 from slurmfab.core.engine import missing_lock, record, rehearsals, session
 from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.rehearsals import Rehearsed
@@ -36,6 +39,7 @@ from slurmfab.core.engine.requests import gather
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.saved_plan import Files
 from slurmfab.core.engine.session import Output
+from slurmfab.core.status import snapshot
 from slurmfab.lab import needs
 
 HOST_MEMORY = 400 << 20  # bytes that a host of the twin needs, with its disk
@@ -72,6 +76,7 @@ class Original:
     former: Inventory  # as it is deployed
     codename: str  # of the controller's distribution; empty if it did not answer
     backup: Backup | None  # the newest one
+    workload: Workload  # the kinds of last week's jobs
     notes: tuple[str, ...] = field(default=())  # what could not be found out, for people
 
 
@@ -127,17 +132,19 @@ def questions(known: Inventory, output: Output) -> Original:
     """Ask the real cluster, and look at what is beside its file."""
     notes: list[str] = []
     codename = ""
+    played = workload.from_file(known.cluster)
     run = session.start(known, known.cluster.controller, output, RunOptions("rehearse", installs_python=False))
     try:
         with session.ending(run, tells=False):
             codename = gather(run, (known.cluster.controller,), may_prepare=False)[known.cluster.controller].codename
+            played = workload.ask(known.cluster, run.transport)
     except SlurmfabError as error:
         notes.append(f"The controller did not answer, and its distribution is taken from the lock: {error}")
     backup, note = restored.newest(known.path)
     deployed = former(known)
     if deployed is None:
         notes.append("What is deployed is not on record here: the twin began with the cluster file as it is now.")
-    return Original(known, deployed or known, codename, backup, tuple(filter(None, (*notes, note))))
+    return Original(known, deployed or known, codename, backup, played, tuple(filter(None, (*notes, note))))
 
 
 def former(known: Inventory) -> Inventory | None:
@@ -161,19 +168,19 @@ def carried_out(
     write_files(original.former, made, stage, with_lock=True)
     tell("twin: brought to the state of the cluster")
     bring_up(original, stage)
-    before = checked(stage)
+    before, jobs = checked(stage), begin_jobs(original, stage)
     write_files(original.known, made, stage)
     tell(f"rehearsing: {wanted.command}")
     earlier = {one.run for one in records_of(stage)}
     attempts, last = attempted(wanted, stage)
     steps = tuple(step for one in records_of(stage) if one.run not in earlier for step in one.steps)
-    after = checked(stage)
-    found = [*failure(wanted, last, stage), *worse_checks(before, after)]
+    outcome, after = end_jobs(original, stage, jobs), checked(stage)
+    found = [*failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
     look_at = [f"Already before, check-cluster failed: {one}" for one in before.failed.values()]
     look_at += original.notes
     return Rehearsal(
         original.known.cluster.name, wanted.command, begun, tuple(found), tuple(look_at), attempts, steps,
-        durations(steps, made.standing_for, at_once_of(wanted)), (), before.headline, after.headline,
+        durations(steps, made.standing_for, at_once_of(wanted)), outcome.lines, before.headline, after.headline,
         {host: made.standing_for.get(host, ()) for host in made.hosts},
         original.backup.made if original.backup else "", made.unknown,
     )  # fmt: skip
@@ -194,16 +201,46 @@ def write_files(some: Inventory, made: twin.Twin, stage: Stage, *, with_lock: bo
 
 def bring_up(original: Original, stage: Stage) -> None:
     """Deploy what is deployed on the cluster, with the state of its backup; SlurmfabError if that fails."""
-    words: tuple[str, ...] = ("deploy",)
+    commands: list[tuple[str, ...]] = [("deploy", "--move-ids")]  # the packages have made the users by other numbers
     if original.backup:
-        path = restored.without_secrets(original.backup, stage.cluster_file)
-        words = ("restore", str(path), "--trust-archive", "--abandon-jobs")
-    done = stage.carry_out(*words)
-    if done.exit_code != DONE:
-        raise SlurmfabError(
-            "The twin could not be brought to the state of the cluster, so nothing was rehearsed: "
-            + " ".join(last_lines(done, stage))
+        path = restored.without_secrets(original.backup, stage.home)
+        commands.append(("restore", str(path), "--trust-archive", "--abandon-jobs"))
+    for words in commands:
+        done = stage.carry_out(*words)
+        if done.exit_code != DONE:
+            raise SlurmfabError(
+                "The twin could not be brought to the state of the cluster, so nothing was rehearsed. There "
+                f"{words[0]} failed: " + "\n".join(last_lines(done, stage))
+            )
+
+
+def begin_jobs(original: Original, stage: Stage) -> Before:
+    """Submit jobs like last week's on the twin, and see how each kind fares."""
+    script = playing.people_script(original.workload, [user.name for user in original.known.cluster.users])
+    for host in stage.twin.hosts:
+        stage.shell(script, host)
+    controller = original.former.cluster.controller
+    with stage.transport() as transport:
+        nodes = snapshot.ask_up(transport, controller, ("nodes",)).nodes
+        return playing.begin(
+            Site(transport.call, controller, stage.shell), workload.fit(original.workload, nodes), nodes
         )
+
+
+def end_jobs(original: Original, stage: Stage, jobs: Before) -> Outcome:
+    """What became of the jobs, and how each kind fares now."""
+    controller = original.known.cluster.controller
+    with stage.transport() as transport:
+        return playing.end(Site(transport.call, controller, stage.shell), jobs)
+
+
+def harm(wanted: Wanted, outcome: Outcome) -> list[str]:
+    """What the command did to jobs, unless they were to be discarded."""
+    if outcome.tally is None:
+        return list(outcome.lines[:1])
+    may_lose = wanted.words[0] == "restore" and "--overwrite" in wanted.words
+    lost = () if may_lose or not outcome.tally.is_broken else outcome.tally.lines
+    return [*outcome.worse, *lost]
 
 
 def attempted(wanted: Wanted, stage: Stage) -> tuple[tuple[Attempt, ...], Done]:
@@ -254,7 +291,7 @@ class Checked:
 
 def checked(stage: Stage) -> Checked:
     """Check the twin."""
-    path = stage.cluster_file.with_name("checks.json")
+    path = stage.home / "checks.json"
     path.unlink(missing_ok=True)
     done = stage.carry_out("check-cluster", "--json", str(path))
     if not path.exists():
@@ -289,7 +326,7 @@ def at_once_of(wanted: Wanted) -> float:
     """The part of the compute nodes that an upgrade does at a time; 0 for another command."""
     if wanted.words[0] != "upgrade":
         return 0
-    given = dict(zip(wanted.words, wanted.words[1:])).get("--at-once", "10%")
+    given = dict(pairwise(wanted.words)).get("--at-once", "10%")
     return float(given.rstrip("%")) / 100 if given.endswith("%") else 0.1
 
 

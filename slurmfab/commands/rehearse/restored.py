@@ -33,13 +33,13 @@ def newest(cluster_file: Path) -> tuple[Backup | None, str]:
     return backup, ""
 
 
-def without_secrets(backup: Backup, cluster_file: Path) -> Path:
-    """Write an archive beside the twin's cluster file with the state and the database of a backup; its path.
+def without_secrets(backup: Backup, directory: Path) -> Path:
+    """Write an archive into a directory of the twin's with the state and the database of a backup; its path.
 
     Raises InputError if it cannot be written.
     """
     try:
-        made = Archive(str(cluster_file.parent), f"state-{cluster_file.stem}")
+        made = Archive(str(directory), f"state-of-{backup.cluster}")
         try:
             for name in TAKEN:
                 if name in backup.parts:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -21,6 +21,9 @@ import slurmfab
 from slurmfab import lab as labs
 from slurmfab.base.errors import LabError
 from slurmfab.commands.rehearse.twin import Twin
+from slurmfab.hosts.host_keys import PinnedKey
+from slurmfab.hosts.route import Route
+from slurmfab.hosts.transport import SshTransport
 from slurmfab.lab import network, sources, state
 from slurmfab.lab.command import call
 from slurmfab.lab.layout import LabLayout
@@ -72,17 +75,22 @@ class Stage:
     twin: Twin
     cluster_file: Path  # the twin's, in a private directory
 
+    @property
+    def home(self) -> Path:
+        """The directory for what commands write, and for what they write about."""
+        return self.cluster_file.parent / "home"
+
     def carry_out(self, *words: str, meanwhile: Callable[[subprocess.Popen[bytes]], None] = lambda _: None) -> Done:
         """Carry out a command of slurmfab on the twin, from a network namespace that has a way to it alone.
 
         `meanwhile` gets the process when it has begun.
         """
-        place, began = self.cluster_file.parent, time.monotonic()
+        began = time.monotonic()
         inside = ["nsenter", f"--net=/run/netns/{LabLayout(self.lab.name).host(DOOR).namespace}"]
         argv = [*inside, sys.executable, "-m", "slurmfab", *words, "--cluster", str(self.cluster_file)]
-        with (place / "output").open("w+b") as output, (place / "errors").open("w+b") as errors:
+        with (self.home / "output").open("wb") as output, (self.home / "errors").open("wb") as errors:
             process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment(place),
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment(self.home),
                 start_new_session=True,
             )  # fmt: skip
             try:
@@ -98,6 +106,17 @@ class Stage:
         """Run a script as root on a host of the twin, by default the controller; its output."""
         inner = self.twin.hosts[host] if host else self.lab.hosts[0].name
         return labs.run(self.lab, inner, ["sh", "-c", script]).stdout
+
+    @contextmanager
+    def transport(self) -> Iterator[SshTransport]:
+        """Connections to the twin's hosts, by their addresses and keys alone."""
+        routes, policies = {}, {}
+        for host, inner in self.twin.hosts.items():
+            there = self.lab.host(inner)
+            routes[host] = Route(host, there.address, "root", key=str(self.lab.ssh_key), known_hosts=())
+            policies[host] = PinnedKey(host, dict(there.host_keys))
+        with closing(SshTransport(routes, policies)) as made:
+            yield made
 
     def cut(self, host: str) -> None:
         """Cut a host's power."""
@@ -115,11 +134,11 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def environment(place: Path) -> dict[str, str]:
+def environment(home: Path) -> dict[str, str]:
     """The environment of commands: nothing of the user's, so that no SSH configuration, agent or variable counts."""
     path = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     program = str(Path(slurmfab.__file__).parents[1])
-    return {"PATH": path, "HOME": str(place / "home"), "LANG": "C.UTF-8", "PYTHONPATH": program}
+    return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": program}
 
 
 def tail(name: str) -> str:

@@ -12,10 +12,12 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock, text_of
+from slurmfab.cluster.inventory.mounts import BIND
 from slurmfab.cluster.slurm.platform import PLATFORMS
 from slurmfab.lab.spec import CONTROLLER, ENTERPRISE_LINUX, MOST_NODES, SERIES, SUITES, Lab, LabSpec
 
 PER_KIND = 2  # nodes of each kind that the twin has
+SHARED = "/srv/slurmfab-twin"  # directory that all hosts of a twin share
 MOST_GPUS = 16  # of one host of a lab
 NEWER_SLURM = "file:/srv/newer-slurm"  # the package source of lab hosts that have a newer Slurm
 
@@ -97,7 +99,7 @@ def make(name: str, versions: Iterable[tuple[Cluster, Lock]], codename: str, wan
         suite=suite_of(some[0][0], lock, codename),
         nodes=max(1, len(others)),
         gpus=tuple(stand_ins(hosts, lock)),
-        shared=tuple(dict.fromkeys(path for one, _ in some for path in shared_paths(one))),
+        shared=tuple(dict.fromkeys(place for one, _ in some for place in mount_points(one).values())),
         slurm_packages=some[0][0].slurm.packages,
         newer_slurm=any(NEWER_SLURM in uris(one) for one, _ in some),
         hostnames=tuple(f"{inner}:{hostname(host, lock)}" for host, inner in hosts.items()),
@@ -141,9 +143,11 @@ def stand_ins(hosts: Mapping[str, str], lock: Lock) -> Iterator[str]:
             yield f"{inner}:{types.count(kind)}" + (f":{kind}" if kind else "")
 
 
-def shared_paths(cluster: Cluster) -> tuple[str, ...]:
-    """Directories that the twin's hosts share in place of file servers."""
-    return (*(one.path for one in cluster.mounts if one.is_network), *(one.path for one in cluster.exports))
+def mount_points(cluster: Cluster) -> dict[str, str]:
+    """Where the twin's hosts mount directories of this machine in place of file servers, each with the source."""
+    paths = [one.path for one in cluster.mounts if one.type != BIND]
+    paths += [one.mount for one in cluster.exports if one.mount]
+    return {path: f"{SHARED}{path}" for path in paths}
 
 
 def with_packages(spec: LabSpec, cluster: Cluster, hosts: Mapping[str, str]) -> LabSpec:
@@ -180,8 +184,10 @@ def file_text(shape: Mapping[str, Any], cluster: Cluster, twin: Twin) -> str:
     values = {**shape, **flat}
     for key in LEFT_OUT:
         values.pop(key, None)
-    values.pop("mounts", None)
+    places = mount_points(cluster)
+    others = [one for one in values.get("mounts") or () if one.get("path") not in places]
     values |= {
+        "mounts": [*({"path": path, "source": place, "type": BIND} for path, place in places.items()), *others],
         "ssh": {"user": "root", "key": twin.ssh_key},
         "addresses": {host: twin.addresses[host] for host in there},
         **{key: hosts_of(values[key], there) for key in ("controllers", "login") if key in values},
@@ -258,8 +264,8 @@ def with_hosts_under(key: str, value: Any, there: Collection[str]) -> Any:
 
 def is_without_hosts(entry: Any, there: Collection[str]) -> bool:
     """Whether an entry of a list is about hosts of which the twin has none."""
-    return isinstance(entry, dict) and isinstance(entry.get("hosts"), (str, list)) and not hosts_of(
-        entry["hosts"], there
+    return (
+        isinstance(entry, dict) and isinstance(entry.get("hosts"), (str, list)) and not hosts_of(entry["hosts"], there)
     )
 
 

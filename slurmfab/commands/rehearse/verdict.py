@@ -16,6 +16,7 @@ from slurmfab.base.terminal import BOLD, DIM, GREEN, RED, YELLOW, Paint
 from slurmfab.core.engine.report import Step, fold_steps
 
 AT_ONCE = 64  # hosts on which slurmfab works at once
+
 VERDICTS = {DONE: "went well", FAILURE: "FAILS", SOMETHING_TO_DO: "went well, but look at this first"}
 COLOURS = {DONE: GREEN, FAILURE: RED, SOMETHING_TO_DO: YELLOW}
 
@@ -40,8 +41,13 @@ class Duration:
     reckoned: float  # the same on the cluster
 
 
+def shown(begun: datetime) -> str:
+    """A time as ISO 8601."""
+    return begun.isoformat(timespec="seconds")
+
+
 @shows(
-    "version", "cluster", "command", Key("begun", form=datetime.isoformat), Key("exit_code", text="of the task"),
+    "version", "cluster", "command", Key("begun", form=shown), Key("exit_code", text="of the task"),
     "found", "look_at", "attempts", "steps", "durations", "jobs", "checks_before", "checks_after", "twin", "state_of",
     "unknown",
 )  # fmt: skip
@@ -93,8 +99,7 @@ def durations(steps: Iterable[Step], twin: Mapping[str, Sequence[str]], at_once:
     found = []
     for phase, some in phases.items():
         hosts = tuple(dict.fromkeys(step.host for step in some))
-        begun = [step.at or 0.0 for step in some]
-        seconds = max(at + step.seconds for at, step in zip(begun, some)) - min(begun)
+        seconds = max((one.at or 0.0) + one.seconds for one in some) - min(one.at or 0.0 for one in some)
         real = sum(1 + len(twin.get(host, ())) for host in hosts)
         factor = groups(real, at_once) / groups(len(hosts), at_once)
         found.append(Duration(phase, hosts, seconds, seconds * factor))
@@ -113,7 +118,7 @@ def write(found: Rehearsal, out: TextIO, *, verbose: bool = False) -> None:
     lines = [paint(f"Rehearsal of `{found.command}` on a twin of {found.cluster}: {found.verdict}", BOLD)]
     lines += [paint(f"  {one}", COLOURS[found.exit_code]) for one in (*found.found, *found.look_at)]
     lines += ["", *twin_lines(found), *change_lines(found, verbose=verbose)]
-    lines += [f"Jobs: {one}" for one in found.jobs]
+    lines += found.jobs
     lines += [f"Checks before: {found.checks_before}; after: {found.checks_after}"]
     lines += [paint("What the twin cannot tell:", DIM), *(paint(f"  {one}", DIM) for one in found.unknown)]
     terminal.write("\n".join(lines), out)
