@@ -14,7 +14,8 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.completion import script
 from slurmfab.cli.tasks import TASKS, help_text
-from slurmfab.cli.tasks.command import Command, Parameter
+from slurmfab.cli.tasks.command import Command, Inside, Parameter
+from slurmfab.cli.tasks.options import COMMON
 from slurmfab.cli.tasks.spelling import DRY_RUN, NEAR, NEARER, PLAN_SHOWS, closest, did_you_mean, meant
 
 HELP = ("--help", "-h")
@@ -85,14 +86,25 @@ class Reader:
                     return help_text(self.now.name)
                 self.read_flag(word, arguments)
             elif self.missing and (self.missing[0].is_required or self.is_right_behind):
-                parameter = self.missing.pop(0)
-                for one in (word, *arguments) if parameter.takes_rest else (word,):
-                    self.note(parameter, one)
+                if self.missing[0].takes_rest:
+                    return self.read_inside(self.missing.pop(0), (word, *arguments))
+                self.note(self.missing.pop(0), word)
             elif word in TASKS:
                 self.enter(TASKS[word])
             else:
                 refuse(self.unknown_word(word))
         self.require_words()
+        return ""
+
+    def read_inside(self, parameter: Parameter, words: Iterable[str]) -> str:
+        """Note the command in the words that are left; returns the help that they ask for, or nothing."""
+        reader = Reader(OWN_FLAGS)
+        if asked := reader.read(iter(words)):
+            return asked
+        if len(reader.calls) != 1:
+            refuse("Name one command, with its words and options behind it.")
+        (call,) = reader.calls
+        self.calls[-1].given[parameter.name] = Inside(call.task.name, call.given, words_of(call, COMMON))
         return ""
 
     def refuse_rest(self, arguments: Iterator[str]) -> None:
@@ -153,16 +165,6 @@ class Reader:
         elsewhere = f" These tasks have it: {', '.join(others)}." if others else ""
         advice = meant(flag, self.now) or did_you_mean(near) or elsewhere
         return f"{self.now.name} has no option {flag}.{advice} See: {FAB} {self.now.name} --help."
-
-
-def command_inside(words: Iterable[str]) -> str | Call:
-    """The command in the words of another task, or the help that they ask for; InputError if a word is wrong."""
-    reader = Reader(OWN_FLAGS)
-    if asked := reader.read(iter(tuple(words))):
-        return asked
-    if len(reader.calls) != 1:
-        refuse("Name one command, with its words and options behind it.")
-    return reader.calls[0]
 
 
 def words_of(call: Call, without: Container[str] = ()) -> tuple[str, ...]:

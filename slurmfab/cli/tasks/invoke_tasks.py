@@ -29,6 +29,8 @@ class InvokeTask(Task):  # type: ignore[type-arg]
             refuse_core_hosts(context)
             if context.config.run.dry:  # Invoke's own option, which would keep no task from changing hosts
                 end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
+            if any(one.takes_rest for one in command.parameters):  # where nobody looked through the command line
+                end(WRONG_INPUT, f"Call it by the program slurmfab: slurmfab {command.name}.")
             command(**given)
 
         run.__name__, run.__module__ = command.name.replace("-", "_"), command.function.__module__

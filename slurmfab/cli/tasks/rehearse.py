@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
-from slurmfab.cli.tasks.command import command, number
+from slurmfab.cli.tasks.command import Inside, command, number
 from slurmfab.cli.tasks.options import COMMON, CONNECTION, Common
 
 REFUSED: Mapping[str, tuple[str, ...]] = {
@@ -29,40 +28,33 @@ REFUSED: Mapping[str, tuple[str, ...]] = {
         "keep": "leave the twin up, to look around",
     },
 )
-def rehearse(common: Common, command: list[str], *, kill: str = "", power_cut: str = "", keep: bool = False) -> int:
-    """Carry a command out on a twin of the cluster, on this machine.
+def rehearse(common: Common, command: Inside, *, kill: str = "", power_cut: str = "", keep: bool = False) -> int:
+    """Carry a command out on a twin of the cluster.
 
     The twin has the cluster's controllers, database and login hosts, some nodes of each kind, and the state and the
-    database of the newest backup. Its hosts are containers here, which needs root and the packages that labs need.
-    Jobs like last week's run there meanwhile. The cluster is asked, and nothing is changed on it. What stands in front
-    of the command is for the rehearsal. Exit codes: 0 all went well, 1 the change fails or does harm, or there can be
-    no twin, 2 wrong input, 4 it went well, and something is to be looked at first.
+    database of the newest backup. Its hosts are containers on this machine, which needs root and the packages that labs
+    need. Jobs like last week's run there meanwhile. The cluster is asked, and nothing is changed on it. What stands in
+    front of the command is for the rehearsal. Exit codes: 0 all went well, 1 the change fails or does harm, or there
+    can be no twin, 2 wrong input, 4 it went well, and something is to be looked at first.
 
     Examples:
         fab rehearse deploy
         fab rehearse --kill 3 upgrade --to 26.05
         fab rehearse --power-cut n2 --keep restore configs/cluster.backups/titanic-20261121T143200Z.tar
     """
-    from slurmfab.cli.tasks import command_line
     from slurmfab.commands.rehearse import rehearsing
 
-    inside = command_line.command_inside(command)
-    if isinstance(inside, str):
-        print(inside)  # noqa: T201 - the answer
-        return 0
-    name, given = inside.task.name, inside.given
-    refuse(name, given)
-    values = Common(**{one: given.get(one) or getattr(common, one) for one in COMMON})
-    wanted = rehearsing.Wanted(
-        command_line.words_of(inside, COMMON), given.get("hosts", ""), number(kill, "--kill") or 0, power_cut, keep
-    )
+    refuse(command)
+    values = Common(**{one: command.given.get(one) or getattr(common, one) for one in COMMON})
+    kills = number(kill, "--kill") or 0
+    wanted = rehearsing.Wanted(command.words, command.given.get("hosts", ""), kills, power_cut, keep)
     return rehearsing.rehearse(values.cluster, wanted, values.output)
 
 
-def refuse(name: str, given: Mapping[str, Any]) -> None:
+def refuse(command: Inside) -> None:
     """Refuse, by InputError, a command that cannot be rehearsed, and options that make no sense there."""
-    if name not in REFUSED:
-        raise InputError(f"{name} cannot be rehearsed. These can: {', '.join(REFUSED)}. Nothing was started.")
-    strange = [f"--{one.replace('_', '-')}" for one in REFUSED[name] if given.get(one)]
+    if command.name not in REFUSED:
+        raise InputError(f"{command.name} cannot be rehearsed. These can: {', '.join(REFUSED)}. Nothing was started.")
+    strange = [f"--{one.replace('_', '-')}" for one in REFUSED[command.name] if command.given.get(one)]
     if strange:
-        raise InputError(f"{FAB} rehearse {name}: leave out {' and '.join(strange)}. Nothing was started.")
+        raise InputError(f"{FAB} rehearse {command.name}: leave out {' and '.join(strange)}. Nothing was started.")

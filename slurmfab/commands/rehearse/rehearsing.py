@@ -222,9 +222,8 @@ def begin_jobs(original: Original, stage: Stage) -> Before:
     controller = original.former.cluster.controller
     with stage.transport() as transport:
         nodes = snapshot.ask_up(transport, controller, ("nodes",)).nodes
-        return playing.begin(
-            Site(transport.call, controller, stage.shell), workload.fit(original.workload, nodes), nodes
-        )
+        site = Site(transport.call, controller, stage.shell)
+        return playing.begin(site, workload.fit(original.workload, nodes), nodes)
 
 
 def end_jobs(original: Original, stage: Stage, jobs: Before) -> Outcome:

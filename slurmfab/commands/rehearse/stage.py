@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -227,6 +228,6 @@ def addresses_of(name: str) -> tuple[str, ...]:
 
 def packet_counts(spec: LabSpec) -> Mapping[str, int]:
     """How many packets the fence has turned back, by chain."""
-    shown = call(["nft", "list", "table", "ip", LabLayout(spec.name).table])
-    chains = re.findall(r"chain (\w+) \{[^}]*counter packets (\d+)", shown)
-    return {name: int(count) for name, count in chains}
+    shown = json.loads(call(["nft", "-j", "list", "table", "ip", LabLayout(spec.name).table]))
+    rules = (one["rule"] for one in shown["nftables"] if "rule" in one)
+    return {rule["chain"]: part["counter"]["packets"] for rule in rules for part in rule["expr"] if "counter" in part}

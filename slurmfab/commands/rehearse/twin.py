@@ -18,6 +18,7 @@ from slurmfab.lab.spec import CONTROLLER, ENTERPRISE_LINUX, MOST_NODES, SERIES, 
 
 PER_KIND = 2  # nodes of each kind that the twin has
 SHARED = "/srv/slurmfab-twin"  # directory that all hosts of a twin share
+EXTERNAL = frozenset({"external", "password_file", "keep_password"})  # keys about a database server elsewhere
 MOST_GPUS = 16  # of one host of a lab
 NEWER_SLURM = "file:/srv/newer-slurm"  # the package source of lab hosts that have a newer Slurm
 
@@ -186,20 +187,20 @@ def file_text(shape: Mapping[str, Any], cluster: Cluster, twin: Twin) -> str:
         values.pop(key, None)
     places = mount_points(cluster)
     others = [one for one in values.get("mounts") or () if one.get("path") not in places]
-    values |= {
+    own: dict[str, Any] = {
         "mounts": [*({"path": path, "source": place, "type": BIND} for path, place in places.items()), *others],
         "ssh": {"user": "root", "key": twin.ssh_key},
         "addresses": {host: twin.addresses[host] for host in there},
         **{key: hosts_of(values[key], there) for key in ("controllers", "login") if key in values},
         "nodes": list(limited(values["nodes"], "hosts", there)),
     }
+    values |= own
     if "partitions" in values:
         values["partitions"] = [one | partition_nodes(one, there) for one in values["partitions"]]
     if "topology" in values:
         values["topology"] = list(switches(values["topology"], there))
     if isinstance(values.get("database"), dict):
-        own = {"external", "password_file", "keep_password"}
-        values["database"] = {key: value for key, value in values["database"].items() if key not in own}
+        values["database"] = {key: value for key, value in values["database"].items() if key not in EXTERNAL}
     return json.dumps(with_hosts(values, there, top=True), indent=1) + "\n"
 
 
@@ -240,7 +241,7 @@ def switches(entries: Iterable[Mapping[str, Any]], there: Collection[str]) -> It
         ready = [one for one in above if set(expand(str(one["Switches"]))) & set(names)]
         if not ready:
             break
-        left += [one | {"Switches": hosts_of(one["Switches"], names)} for one in ready]
+        left += [{**one, "Switches": hosts_of(one["Switches"], names)} for one in ready]
         above = [one for one in above if one not in ready]
     yield from left
 

@@ -35,7 +35,7 @@ class Attempt(NamedTuple):
 class Duration:
     """How long a phase took on the twin, and is reckoned to take on the cluster."""
 
-    phase: str
+    phase: str  # such as `slurm.conf`
     hosts: tuple[str, ...]  # the hosts of the twin where something differed
     seconds: float  # from its beginning on the first host to its end on the last one
     reckoned: float  # the same on the cluster
