@@ -23,11 +23,10 @@ SYSTEMCTL = f"""#!/bin/sh
 # {MARK} A unit that was started is a process that sleeps, and listens as Slurm's daemons do; munged is real.
 state=/run/stand-in
 mkdir -p "$state"
-verb= units= drop_ins=
+verb= units=
 while [ $# -gt 0 ]; do
     case $1 in
         -p) shift ;;
-        --property=DropInPaths) drop_ins=1 ;;
         -*) ;;
         *) if [ -z "$verb" ]; then verb=$1; else units="$units $1"; fi ;;
     esac
@@ -54,11 +53,12 @@ show() {{
         if read -r pid 2>/dev/null <"$state/$1" && [ -d "/proc/$pid" ]; then active=active; else pid=0; fi
     fi
     echo "LoadState=$load"; echo "ActiveState=$active"; echo "UnitFileState=$file"; echo "MainPID=$pid"
-    echo NeedDaemonReload=no; echo ConditionResult=yes; echo Result=success; echo
+    set -- "/etc/systemd/system/$path.d"/*.conf
+    [ -e "$1" ] || set --
+    echo "DropInPaths=$*"; echo NeedDaemonReload=no; echo ConditionResult=yes; echo Result=success; echo
 }}
 for unit in $units; do
-    case $verb$drop_ins in
-        show1) set -- "/etc/systemd/system/$unit.d"/*.conf; [ ! -e "$1" ] || echo "$@" ;;
+    case $verb in
         show) show "$unit" ;;
         start) [ -e "$state/$unit" ] || begin "$unit" ;;
         restart | try-restart) end "$unit"; begin "$unit" ;;
