@@ -28,7 +28,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         -p) shift ;;
         -*) ;;
-        *) if [ -z "$verb" ]; then verb=$1; else units="$units $1"; fi ;;
+        *) if [ -z "$verb" ]; then verb=$1; else units="$units ${{1%.service}}"; fi ;;
     esac
     shift
 done
@@ -70,24 +70,36 @@ done
 exit 0
 """
 
+NODES = """sed -n 's/^NodeName=\\([^ ]*\\).*/\\1/p' /etc/slurm/slurm.conf | while read -r nodes; do
+    /usr/bin/scontrol show hostnames "$nodes"
+done"""
+"""Text for sh: prints the names in slurm.conf."""
+
 SINFO = f"""#!/bin/sh
 # {MARK} Every node of slurm.conf is said to be idle; the mark behind each field is that of the question.
 for word in "$@"; do case $word in --format=%N*) mark=${{word#--format=%N}}; mark=${{mark%%%*}} ;; esac; done
-sed -n 's/^NodeName=\\([^ ]*\\).*/\\1/p' /etc/slurm/slurm.conf | while read -r nodes; do
-    scontrol show hostnames "$nodes"
-done | sed "s/$/${{mark}}idle${{mark}}none${{mark}}root${{mark}}/"
+{NODES} | sed "s/$/${{mark}}idle${{mark}}none${{mark}}root${{mark}}/"
 """
 
 SCONTROL = f"""#!/bin/sh
 # {MARK} The daemons are said to answer; what needs none of them is the real program's.
 case "$*" in
     ping) echo "Slurmctld(primary) at stand-in is UP" ;;
-    "show slurmd" | reconfigure) ;;
-    *) exec /usr/bin/scontrol "$@" ;;
+    *"show node"*) {NODES} | sed "s/.*/NodeName=& State=IDLE/" ;;
+    "show host"* | *-V*) exec /usr/bin/scontrol "$@" ;;
 esac
 """
 
-PROGRAMS = {"usr/bin/systemctl": SYSTEMCTL, "usr/bin/sinfo": SINFO, "usr/local/bin/scontrol": SCONTROL}
+SQUEUE = f"""#!/bin/sh
+# {MARK} There are no jobs.
+"""
+
+PROGRAMS = {
+    "usr/bin/systemctl": SYSTEMCTL,
+    "usr/bin/sinfo": SINFO,
+    "usr/bin/squeue": SQUEUE,
+    "usr/local/bin/scontrol": SCONTROL,
+}
 """By the path that they have on a host."""
 
 
