@@ -72,6 +72,8 @@ class LabSpec:
     slurm_packages: str = "debian"
     # whether hosts see an apt repository with a newer Slurm as /srv/newer-slurm (`slurm_repository`)
     newer_slurm: bool = False
+    # `HOST:NAME`, as in `n1:cn01`: hosts that call themselves by another name than the lab does
+    hostnames: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
@@ -82,6 +84,10 @@ class LabSpec:
     def host_names(self) -> tuple[str, ...]:
         """Names of all hosts, controller first."""
         return (CONTROLLER, *(f"n{number}" for number in range(1, self.nodes + 1)))
+
+    def hostname(self, host: str) -> str:
+        """The name by which a host of the lab calls itself."""
+        return dict(entry.split(":") for entry in self.hostnames).get(host, host)
 
     @property
     def gpu_models(self) -> dict[str, tuple[str, ...]]:
@@ -127,6 +133,11 @@ class LabSpec:
             for entry in self.packages
             if not re.fullmatch(r"[^:]+:[a-z0-9][a-z0-9+.-]*(,[a-z0-9][a-z0-9+.-]*)*", entry)
         ]
+        complaints += [
+            f'hostnames "{entry}": write HOST:NAME, as in n1:cn01.'
+            for entry in self.hostnames
+            if not re.fullmatch(r"[^:]+:[A-Za-z0-9][A-Za-z0-9-]{0,62}", entry)
+        ]
         return tuple(complaints)
 
     def _kind_complaints(self) -> Iterator[str]:
@@ -155,6 +166,7 @@ class LabSpec:
             "packages": tuple(entry.partition(":")[0] for entry in self.packages),
             "ipv6": self.ipv6,
             "dual": self.dual,
+            "hostnames": tuple(entry.partition(":")[0] for entry in self.hostnames),
         }
         last = self.host_names[-1]
         complaints = [
