@@ -18,8 +18,11 @@ from slurmfab.core.status.snapshot import Job, Node
 from slurmfab.hosts.session import Line, answer_value
 from slurmfab.on_hosts.agent.client import commands
 
-SHORT, LONG = "exec srun true", "exec sleep 86400"
+SHORT, LONG = "exec srun true", "exec sleep {}"
 """What jobs do: those that show how a kind fares, with a step on each of their nodes, and those that run on."""
+
+DAY, DRAINED = 86400, 20
+"""For how many seconds jobs run on: for longer than the change, or so that a command that waits for them can go on."""
 
 SBATCH_SECONDS = 20  # sbatch tries again for minutes where slurmctld has too many jobs
 OUTPUT = "/var/tmp/slurmfab-rehearsal-"  # noqa: S108 - on the twin; where jobs write, with their number; in no private directory of a job
@@ -172,19 +175,20 @@ class Before:
     jobs: tuple[Job, ...] = field(default=(), repr=False)  # those that run or wait now
 
 
-def begin(site: Site, kinds: Sequence[TwinJob], nodes: Sequence[Node]) -> Before:
-    """See how each kind fares, then have some of them run, and some wait, for as long as the change takes."""
+def begin(site: Site, kinds: Sequence[TwinJob], nodes: Sequence[Node], seconds: int = DAY) -> Before:
+    """See how each kind fares, then have some of them run for so long, and some wait for these."""
     fates = probe(site, kinds)
-    told = site.submit(_long([fate.job for fate in fates if fate.state == "ended"], nodes))
+    long = LONG.format(seconds)
+    told = site.submit(_long([fate.job for fate in fates if fate.state == "ended"], nodes, long))
     numbers = [text for text in told if text.isdigit()]
     if numbers:
         more = [fate.job for fate in fates if fate.state == "ended"][:1]
         after = (f"--dependency=afterany:{numbers[0]}",)
-        numbers += [text for text in site.submit((job, LONG, after) for job in more) if text.isdigit()]
+        numbers += [text for text in site.submit((job, long, after) for job in more) if text.isdigit()]
     return Before(fates, tuple(_until_running(site, numbers).values()))
 
 
-def _long(kinds: Sequence[TwinJob], nodes: Sequence[Node]) -> Iterable[tuple[TwinJob, str, tuple[str, ...]]]:
+def _long(kinds: Sequence[TwinJob], nodes: Sequence[Node], does: str) -> Iterable[tuple[TwinJob, str, tuple[str, ...]]]:
     """Jobs that run for long and leave half of each node free, so that others can run there; the last is an array."""
     load = dict.fromkeys((node.name for node in nodes), 0)
     found: list[tuple[TwinJob, str, tuple[str, ...]]] = []
@@ -197,8 +201,8 @@ def _long(kinds: Sequence[TwinJob], nodes: Sequence[Node]) -> Iterable[tuple[Twi
             continue
         chosen = sorted(free, key=lambda name: load[name])[: kind.shape.nodes]
         load.update((name, load[name] + kind.shape.cpus) for name in chosen)
-        found.append((kind, LONG, (*_minutes(kind), f"--nodelist={','.join(chosen)}")))
-    return (*found, *((kind, LONG, (*_minutes(kind), "--array=1-3")) for kind, _, _ in found[:1]))
+        found.append((kind, does, (*_minutes(kind), f"--nodelist={','.join(chosen)}")))
+    return (*found, *((kind, does, (*_minutes(kind), "--array=1-3")) for kind, _, _ in found[:1]))
 
 
 def _until_running(site: Site, numbers: Sequence[str]) -> dict[str, Job]:
