@@ -163,7 +163,7 @@ def _fate(site: Site, kind: TwinJob, job: Job | None) -> Fate:
     if job.state in WAITS:
         return Fate(kind, "room" if job.reason in ROOM else "waits", job.reason)
     if job.state in RUNS | {"COMPLETING"}:
-        return Fate(kind, "hangs", job.state)
+        return Fate(kind, "hangs", job.reason or job.state)
     return Fate(kind, "failed", ", ".join(filter(None, (job.state, job.reason, site.said_by(job)))))
 
 
