@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slurmfab.base.errors import HostError
+from slurmfab.base.hostlist import expand
 from slurmfab.commands.rehearse.workload import TwinJob, Workload
 from slurmfab.core.impact.job_tally import RUNS, WAITS, JobTally, tally
 from slurmfab.core.status import snapshot
@@ -17,7 +18,14 @@ from slurmfab.core.status.snapshot import Job, Node
 from slurmfab.hosts.session import Line, answer_value
 from slurmfab.on_hosts.agent.client import commands
 
-SHORT, LONG = "exit 0", "exec sleep 86400"  # what jobs do: those that show how a kind fares, and those that run on
+SHORT, LONG = "exec srun true", "exec sleep {}"
+"""What jobs do: those that show how a kind fares, with a step on each of their nodes, and those that run on."""
+
+DAY, DRAINED = 86400, 20
+"""For how many seconds jobs run on: for longer than the change, or so that a command that waits for them can go on."""
+
+SBATCH_SECONDS = 20  # sbatch tries again for minutes where slurmctld has too many jobs
+OUTPUT = "/var/tmp/slurmfab-rehearsal-"  # noqa: S108 - on the twin; where jobs write, with their number; in no private directory of a job
 PATIENCE = 20.0  # seconds without any news after which short jobs are not waited for
 REFUSED_PATIENCE = 3.0  # the same where all that are left wait for what no other job's end changes
 POLL_SECONDS = 0.3
@@ -27,6 +35,7 @@ LONG_MINUTES = 60  # from this time limit on, a job outlasts the change
 ROOM = frozenset({"", "None", "Priority", "Resources", "NodesRequired", "BeginTime"})
 """Reasons of jobs that wait for others to end, or for slurmctld to look at them."""
 
+NO_ANSWER = f"sbatch did not end within {SBATCH_SECONDS} s"
 AWAY = ("ReqNodeNotAvail", "Node", "Reservation")  # beginnings of reasons that end when nodes come back
 
 _ID = re.compile(r"(\d+)(?:;\S+)?$")
@@ -38,7 +47,7 @@ class Site:
 
     call: Callable[[str, Mapping[str, Any]], tuple[Line, ...]]  # asks the agent of a host
     controller: str  # the name of the host
-    shell: Callable[[str], str]  # runs a script as root there, and returns what it prints
+    shell: Callable[..., str]  # runs a script as root there, or on the host that follows, and returns what it prints
     pause: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
@@ -53,9 +62,14 @@ class Site:
 
     def submit(self, jobs: Iterable[tuple[TwinJob, str, tuple[str, ...]]]) -> list[str]:
         """Submit jobs, each as its user with what it does and further options; ids, or what sbatch said instead."""
-        told = self.shell("".join(map(_line, jobs)))
-        rows = (line.partition("|") for line in told.splitlines())
-        return [_number(text) if code == "0" else text for code, _, text in rows]
+        script = "".join(_line(number, *job) for number, job in enumerate(jobs))
+        rows = [line.split("|", 2) for line in self.shell(f"cd /\n{script}wait\n").splitlines()]
+        return [_number(text) if code == "0" else text for _, code, text in sorted(rows, key=lambda row: int(row[0]))]
+
+    def said_by(self, job: Job) -> str:
+        """The last line that a job wrote, if any."""
+        nodes = expand(job.node_list) if job.node_list else ()
+        return self.shell(f"tail -n 1 {OUTPUT}{job.number} 2>/dev/null", nodes[0]).strip() if nodes else ""
 
     def cancel(self, numbers: Iterable[str]) -> None:
         """Cancel jobs."""
@@ -63,11 +77,11 @@ class Site:
             self.shell(shlex.join(commands.cancel(found)))
 
 
-def _line(job: tuple[TwinJob, str, tuple[str, ...]]) -> str:
-    kind, does, more = job
-    words = ("runuser", f"--user={kind.shape.user}", "--", "sbatch", "--parsable", "--output=/dev/null",
-             "--chdir=/", *kind.options, *more, f"--wrap={does}")  # fmt: skip
-    return f"cd /; said=$({shlex.join(words)} 2>&1 </dev/null); printf '%s|%s\\n' $? \"$(echo $said)\"\n"
+def _line(number: int, kind: TwinJob, does: str, more: tuple[str, ...]) -> str:
+    words = ("timeout", str(SBATCH_SECONDS), "runuser", f"--user={kind.shape.user}", "--", "sbatch", "--parsable",
+             f"--output={OUTPUT}%A", "--chdir=/", *kind.options, *more, f"--wrap={does}")  # fmt: skip
+    said = f"said=$({shlex.join(words)} 2>&1 </dev/null)"
+    return f"{{ {said}; printf '%s|%s|%s\\n' {number} $? \"$(echo $said)\"; }} &\n"
 
 
 def _number(text: str) -> str:
@@ -112,7 +126,7 @@ def probe(site: Site, jobs: Sequence[TwinJob]) -> tuple[Fate, ...]:
     seen = _until_settled(site, numbers)
     site.cancel(number for number, job in seen.items() if job.state in RUNS | WAITS)
     return tuple(
-        _fate(job, seen.get(text)) if text.isdigit() else Fate(job, "refused", text)
+        _fate(site, job, seen.get(text)) if text.isdigit() else Fate(job, "refused", text or NO_ANSWER)
         for job, text in zip(jobs, told, strict=True)
     )
 
@@ -142,15 +156,15 @@ def _states(jobs: Mapping[str, Job]) -> dict[str, tuple[str, str]]:
     return {number: (job.state, job.reason) for number, job in jobs.items()}
 
 
-def _fate(kind: TwinJob, job: Job | None) -> Fate:
+def _fate(site: Site, kind: TwinJob, job: Job | None) -> Fate:
     """How it fared, from what slurmctld says of it; a job that it has forgotten has ended."""
     if job is None or job.state == "COMPLETED":
         return Fate(kind, "ended")
     if job.state in WAITS:
         return Fate(kind, "room" if job.reason in ROOM else "waits", job.reason)
     if job.state in RUNS | {"COMPLETING"}:
-        return Fate(kind, "hangs", job.state)
-    return Fate(kind, "failed", f"{job.state}{', ' * bool(job.reason)}{job.reason}")
+        return Fate(kind, "hangs", job.reason or job.state)
+    return Fate(kind, "failed", ", ".join(filter(None, (job.state, job.reason, site.said_by(job)))))
 
 
 @dataclass(frozen=True)
@@ -161,19 +175,20 @@ class Before:
     jobs: tuple[Job, ...] = field(default=(), repr=False)  # those that run or wait now
 
 
-def begin(site: Site, kinds: Sequence[TwinJob], nodes: Sequence[Node]) -> Before:
-    """See how each kind fares, then have some of them run, and some wait, for as long as the change takes."""
+def begin(site: Site, kinds: Sequence[TwinJob], nodes: Sequence[Node], seconds: int = DAY) -> Before:
+    """See how each kind fares, then have some of them run for so long, and some wait for these."""
     fates = probe(site, kinds)
-    told = site.submit(_long([fate.job for fate in fates if fate.state == "ended"], nodes))
+    long = LONG.format(seconds)
+    told = site.submit(_long([fate.job for fate in fates if fate.state == "ended"], nodes, long))
     numbers = [text for text in told if text.isdigit()]
     if numbers:
         more = [fate.job for fate in fates if fate.state == "ended"][:1]
         after = (f"--dependency=afterany:{numbers[0]}",)
-        numbers += [text for text in site.submit((job, LONG, after) for job in more) if text.isdigit()]
+        numbers += [text for text in site.submit((job, long, after) for job in more) if text.isdigit()]
     return Before(fates, tuple(_until_running(site, numbers).values()))
 
 
-def _long(kinds: Sequence[TwinJob], nodes: Sequence[Node]) -> Iterable[tuple[TwinJob, str, tuple[str, ...]]]:
+def _long(kinds: Sequence[TwinJob], nodes: Sequence[Node], does: str) -> Iterable[tuple[TwinJob, str, tuple[str, ...]]]:
     """Jobs that run for long and leave half of each node free, so that others can run there; the last is an array."""
     load = dict.fromkeys((node.name for node in nodes), 0)
     found: list[tuple[TwinJob, str, tuple[str, ...]]] = []
@@ -186,8 +201,8 @@ def _long(kinds: Sequence[TwinJob], nodes: Sequence[Node]) -> Iterable[tuple[Twi
             continue
         chosen = sorted(free, key=lambda name: load[name])[: kind.shape.nodes]
         load.update((name, load[name] + kind.shape.cpus) for name in chosen)
-        found.append((kind, LONG, (*_minutes(kind), f"--nodelist={','.join(chosen)}")))
-    return (*found, *((kind, LONG, (*_minutes(kind), "--array=1-3")) for kind, _, _ in found[:1]))
+        found.append((kind, does, (*_minutes(kind), f"--nodelist={','.join(chosen)}")))
+    return (*found, *((kind, does, (*_minutes(kind), "--array=1-3")) for kind, _, _ in found[:1]))
 
 
 def _until_running(site: Site, numbers: Sequence[str]) -> dict[str, Job]:

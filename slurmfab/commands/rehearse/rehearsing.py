@@ -168,7 +168,7 @@ def carried_out(
     write_files(original.former, made, stage, with_lock=True)
     tell("twin: brought to the state of the cluster")
     bring_up(original, stage)
-    before, jobs = checked(stage), begin_jobs(original, stage)
+    before, jobs = checked(stage), begin_jobs(original, wanted, stage)
     write_files(original.known, made, stage)
     tell(f"rehearsing: {wanted.command}")
     earlier = {one.run for one in records_of(stage)}
@@ -214,7 +214,7 @@ def bring_up(original: Original, stage: Stage) -> None:
             )
 
 
-def begin_jobs(original: Original, stage: Stage) -> Before:
+def begin_jobs(original: Original, wanted: Wanted, stage: Stage) -> Before:
     """Submit jobs like last week's on the twin, and see how each kind fares."""
     script = playing.people_script(original.workload, [user.name for user in original.known.cluster.users])
     for host in stage.twin.hosts:
@@ -223,7 +223,8 @@ def begin_jobs(original: Original, stage: Stage) -> Before:
     with stage.transport() as transport:
         nodes = snapshot.ask_up(transport, controller, ("nodes",)).nodes
         site = Site(transport.call, controller, stage.shell)
-        return playing.begin(site, workload.fit(original.workload, nodes), nodes)
+        seconds = playing.DRAINED if "--drain-first" in wanted.words else playing.DAY
+        return playing.begin(site, workload.fit(original.workload, nodes), nodes, seconds)
 
 
 def end_jobs(original: Original, stage: Stage, jobs: Before) -> Outcome:

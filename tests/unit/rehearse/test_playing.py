@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,16 +37,19 @@ class Slurm:
     taken: int = 0
     now: float = 0.0
 
-    def shell(self, script: str) -> str:
+    def shell(self, script: str, host: str = "ctl") -> str:
         self.scripts.append(script)
-        return "\n".join(map(self.sbatch, (line for line in script.splitlines() if "sbatch" in line)))
+        if script.startswith("tail"):
+            return f"said on {host}\n"
+        rows = [self.sbatch(number, line) for number, line in enumerate(re.findall(".*sbatch.*", script))]
+        return "\n".join(reversed(rows))  # whichever ends first
 
-    def sbatch(self, line: str) -> str:
+    def sbatch(self, number: int, line: str) -> str:
         user = line.partition("--user=")[2].split()[0]
         if user in self.says:
-            return f"1|{self.says[user]}"
+            return f"{number}|1|{self.says[user]}"
         self.taken += 1
-        return f"0|sbatch: lua: hello {self.taken}"
+        return f"{number}|0|sbatch: lua: hello {self.taken}"
 
     def call(self, host: str, request: Mapping[str, Any]) -> tuple[Line, ...]:
         assert host == "ctl"
@@ -69,8 +73,9 @@ def test_a_job_is_submitted_as_its_user_with_what_its_kind_asks_for() -> None:
     slurm = Slurm()
     probe(slurm.site(), [ANN])
     assert slurm.scripts[0].startswith(
-        "cd /; said=$(runuser --user=ann -- sbatch --parsable --output=/dev/null --chdir=/ --nodes=1 --ntasks=1 "
-        "--cpus-per-task=1 --account=physics --partition=main --qos=normal --time=60 '--wrap=exit 0' 2>&1"
+        "cd /\n{ said=$(timeout 20 runuser --user=ann -- sbatch --parsable "
+        "--output=/var/tmp/slurmfab-rehearsal-%A --chdir=/ --nodes=1 --ntasks=1 --cpus-per-task=1 --account=physics "
+        "--partition=main --qos=normal --time=60 '--wrap=exec srun true' 2>&1 </dev/null)"
     )
 
 
@@ -83,8 +88,8 @@ def test_a_job_is_submitted_as_its_user_with_what_its_kind_asks_for() -> None:
         ("PENDING", "QOSMaxSubmitJobPerUserLimit", "waits", "QOSMaxSubmitJobPerUserLimit"),
         ("RUNNING", "None", "hangs", "RUNNING"),
         ("COMPLETING", "None", "hangs", "COMPLETING"),
-        ("FAILED", "NonZeroExitCode", "failed", "FAILED, NonZeroExitCode"),
-        ("NODE_FAIL", "None", "failed", "NODE_FAIL"),
+        ("FAILED", "NonZeroExitCode", "failed", "FAILED, NonZeroExitCode, said on n1"),
+        ("NODE_FAIL", "None", "failed", "NODE_FAIL, said on n1"),
     ],
 )
 def test_a_short_job_fares_as_slurmctld_says_of_it(state: str, reason: str, fate: str, why: str) -> None:
@@ -171,7 +176,7 @@ def test_a_kind_that_was_refused_before_the_change_as_well_is_told_as_not_played
 
 
 def test_a_slurmctld_that_does_not_answer_after_the_change_is_harm() -> None:
-    told = end(Site(lambda *_: ({"slurm": {"ping": "", "trouble": "down"}},), "ctl", lambda _: ""), Before((), ()))
+    told = end(Site(lambda *_: ({"slurm": {"ping": "", "trouble": "down"}},), "ctl", lambda *_: ""), Before((), ()))
     assert told.is_harmed
     assert told.lines == ("slurmctld of the twin does not answer after the change.",)
 
