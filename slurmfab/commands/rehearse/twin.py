@@ -14,7 +14,16 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock, text_of
 from slurmfab.cluster.inventory.mounts import BIND
 from slurmfab.cluster.slurm.platform import PLATFORMS
-from slurmfab.lab.spec import CONTROLLER, ENTERPRISE_LINUX, MOST_NODES, SERIES, SUITES, Lab, LabSpec
+from slurmfab.lab.spec import (
+    CONTROLLER,
+    ENTERPRISE_LINUX,
+    MOST_NODES,
+    SUITES,
+    UNDER_ENTERPRISE_LINUX,
+    Lab,
+    LabSpec,
+    suite_with,
+)
 
 PER_KIND = 2  # nodes of each kind that the twin has
 SHARED = "/srv/slurmfab-twin"  # directory that all hosts of a twin share
@@ -114,9 +123,8 @@ def make(name: str, versions: Iterable[tuple[Cluster, Lock]], codename: str, wan
 def suite_of(cluster: Cluster, lock: Lock, codename: str) -> str:
     """The suite of the twin's hosts. Raises InputError if the lab has no such hosts."""
     if cluster.slurm.packages in ENTERPRISE_LINUX:
-        return "trixie"
-    known = {series: suite for suite, series in SERIES.items() if suite in ("bookworm", "trixie", "sid")}
-    found = codename or known.get(".".join(lock.slurm.split(".")[:2]), "")
+        return UNDER_ENTERPRISE_LINUX
+    found = codename or suite_with(".".join(lock.slurm.split(".")[:2]))
     if found not in SUITES or cluster.slurm.packages == "none":
         raise InputError(
             f"A twin of this cluster cannot be made: its hosts have {found or 'an unknown distribution'} and packages "
