@@ -114,7 +114,9 @@ def make(name: str, versions: Iterable[tuple[Cluster, Lock]], codename: str, wan
         newer_slurm=any(NEWER_SLURM in uris(one) for one, _ in some),
         hostnames=tuple(f"{inner}:{hostname(host, lock)}" for host, inner in hosts.items()),
     )
-    unknown = (*ALWAYS_UNKNOWN, *dict.fromkeys(text for one, _ in some for text in cannot_tell(one)))
+    missing = [host for left in nodes.values() for host in left]
+    fewer = [f"jobs and limits that need more nodes: it lacks {fold(missing)}"] if missing else []
+    unknown = (*ALWAYS_UNKNOWN, *fewer, *dict.fromkeys(text for one, _ in some for text in cannot_tell(one)))
     return Twin(
         hosts, nodes, with_packages(spec, cluster, hosts), unknown, tuple(uri for one, _ in some for uri in uris(one))
     )
