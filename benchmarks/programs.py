@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.results import Sample
@@ -60,6 +62,8 @@ def timed(
         )  # fmt: skip
         timer = threading.Timer(patience, os.killpg, (process.pid, signal.SIGKILL))
         timer.start()
+        memory = Memory(process.pid)
+        memory.start()
         try:
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
@@ -67,12 +71,31 @@ def timed(
             raise
         finally:
             timer.cancel()
+            memory.over.set()
         seconds = time.monotonic() - begun
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode not in codes:
             output.seek(0)
             raise ProgramFailed(failure(argv, process.returncode, output.read().decode(errors="replace")))
-    return Sample(round(seconds, 4), round(usage.ru_utime + usage.ru_stime, 4), round(usage.ru_maxrss / 1024, 1))
+    return Sample(round(seconds, 4), round(usage.ru_utime + usage.ru_stime, 4), round(memory.kib / 1024, 1))
+
+
+class Memory(threading.Thread):
+    """Watches the largest resident memory of a process, in KiB.
+
+    What wait4(2) tells would include that of this process, of which a new one is a copy until it runs its own program.
+    """
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.status, self.kib, self.over = Path(f"/proc/{pid}/status"), 0, threading.Event()
+
+    def run(self) -> None:
+        """Read it until the process is over."""
+        with suppress(OSError):  # the process is over
+            while not self.over.wait(0.02):
+                found = re.search(r"^VmHWM:\s+(\d+) kB", self.status.read_text(), re.MULTILINE)
+                self.kib = int(found[1]) if found else self.kib
 
 
 def output_of(argv: Sequence[str], *, cwd: Path | None = None, patience: float = PATIENCE) -> str:

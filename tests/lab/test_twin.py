@@ -27,23 +27,32 @@ CONNECT = "timeout 3 bash -c 'exec 3<>/dev/tcp/{address}/{port}' 2>&1"
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     with stock.copy(request.param, nodes=3) as lab:
         lab.deploy()
+        text = lab.inventory_path.read_text()
+        lab.inventory_path.write_text(f"{text}slurm_conf: {{SlurmdTimeout: 111}}\n")
+        lab.deploy()
         try:
             yield lab
         finally:
             labs.down(lab_name(lab.inventory_path))
 
 
+def change(lab: DeployedLab, setting: str) -> None:
+    """Give the cluster file another setting of slurm.conf."""
+    lab.inventory_path.write_text(
+        f"{lab.inventory_path.read_text().partition('slurm_conf:')[0]}slurm_conf: {{{setting}}}\n"
+    )
+
+
 def rehearsed(lab: DeployedLab, *words: str) -> tuple[int, dict[str, Any], str]:
     done = lab.slurmfab("rehearse", "--json", "-", "--cluster", str(lab.inventory_path), *words, cluster=False)
-    assert "Traceback" not in done.stderr, done.stderr
+    assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
 def test_a_change_when_it_is_rehearsed_then_the_report_says_what_the_deployment_does_and_the_cluster_is_not_touched(
     cluster: DeployedLab,
 ) -> None:
-    text = cluster.inventory_path.read_text()
-    cluster.inventory_path.write_text(f"{text}slurm_conf: {{SlurmdTimeout: 123}}\n")
+    change(cluster, "SlurmdTimeout: 123")
     files, logins = snapshots(cluster, "ctl", "n1", "n2", "n3"), {}
     for host in ("n1", "n2", "n3"):
         logins[host] = cluster.on(host, LOGINS, check=False)
@@ -78,21 +87,18 @@ def refuses_all_others(cluster: DeployedLab) -> bool:
 def test_a_change_that_no_slurmctld_takes_when_it_is_rehearsed_then_its_cause_comes_first_and_the_exit_code_is_1(
     cluster: DeployedLab,
 ) -> None:
-    text = cluster.inventory_path.read_text()
-    cluster.inventory_path.write_text(text.partition("slurm_conf:")[0] + "slurm_conf: {SelectType: select/nonsense}\n")
+    change(cluster, "JobSubmitPlugins: nonsense")
     code, told, shown = rehearsed(cluster, "deploy")
     assert code == 1, shown
-    assert "select/nonsense" in "\n".join(told["found"]), told["found"]
+    assert "nonsense" in "\n".join(told["found"]), told["found"]
     assert lab_name(cluster.inventory_path) not in labs.names()
-    cluster.inventory_path.write_text(text)
 
 
 def test_a_deployment_when_it_is_killed_and_a_node_loses_its_power_then_the_next_run_completes_it(
     cluster: DeployedLab,
 ) -> None:
-    text = cluster.inventory_path.read_text()
-    cluster.inventory_path.write_text(text.partition("slurm_conf:")[0] + "slurm_conf: {SlurmdTimeout: 130}\n")
+    change(cluster, "SlurmdTimeout: 130")
     code, told, shown = rehearsed(cluster, "--kill", "1", "--power-cut", "n1", "deploy")
     assert len(told["attempts"]) == 3, shown
     assert told["attempts"][-1]["exit_code"] == 0, shown
-    assert code in (0, 4), (told["found"], shown)
+    assert (code, told["found"]) == (0, []), shown

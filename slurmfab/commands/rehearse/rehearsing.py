@@ -87,7 +87,7 @@ def rehearse(cluster: str, wanted: Wanted, output: Output) -> int:
     missing_lock.require_deployed(known)
     if reason := labs.obstacle():
         raise LabError(reason)
-    named = (*expand(wanted.hosts), *expand(wanted.cut)) if wanted.hosts or wanted.cut else ()
+    named = tuple(host for text in (wanted.hosts, wanted.cut) if text for host in expand(text))
     original = questions(known, output)
     versions = ((original.former.cluster, original.former.lock), (known.cluster, known.lock))
     made = twin.make(lab_name(known.path), versions, original.codename, named)
@@ -173,15 +173,15 @@ def carried_out(
     tell(f"rehearsing: {wanted.command}")
     earlier = {one.run for one in records_of(stage)}
     attempts, last = attempted(wanted, stage)
-    steps = tuple(step for one in records_of(stage) if one.run not in earlier for step in one.steps)
+    runs = [one.steps for one in records_of(stage) if one.run not in earlier]
     outcome, after = end_jobs(original, stage, jobs), checked(stage)
     found = [*failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
     look_at = [f"Already before, check-cluster failed: {one}" for one in before.failed.values()]
     look_at += [f"After the command, slurmctld writes: {one}" for one in outcome.errors]
     look_at += original.notes
     return Rehearsal(
-        original.known.cluster.name, wanted.command, begun, tuple(found), tuple(look_at), attempts, steps,
-        durations(steps, made.standing_for, at_once_of(wanted)), outcome.lines, before.headline, after.headline,
+        original.known.cluster.name, wanted.command, begun, tuple(found), tuple(look_at), attempts, sum(runs, ()),
+        durations(runs, made.standing_for, at_once_of(wanted)), outcome.lines, before.headline, after.headline,
         {host: made.standing_for.get(host, ()) for host in made.hosts},
         original.backup.made if original.backup else "", made.unknown,
     )  # fmt: skip
@@ -236,11 +236,13 @@ def end_jobs(original: Original, stage: Stage, jobs: Before) -> Outcome:
 
 
 def harm(wanted: Wanted, outcome: Outcome) -> list[str]:
-    """What the command did to jobs, unless they were to be discarded."""
+    """What the command did to jobs, unless they were to be discarded, or a power cut ended them."""
     if outcome.tally is None:
         return list(outcome.lines[:1])
     may_lose = wanted.words[0] == "restore" and "--overwrite" in wanted.words
-    lost = () if may_lose or not outcome.tally.is_broken else outcome.tally.lines
+    without_power = frozenset(expand(wanted.cut)) if wanted.cut else frozenset()
+    lost = [one.loss for one in outcome.tally.lost
+            if not may_lose and without_power.isdisjoint(expand(one.nodes) if one.nodes else ())]  # fmt: skip
     return [*outcome.worse, *lost]
 
 

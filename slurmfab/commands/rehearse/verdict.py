@@ -37,7 +37,7 @@ class Duration:
 
     phase: str  # such as `slurm.conf`
     hosts: tuple[str, ...]  # the hosts of the twin where something differed
-    seconds: float  # from its beginning on the first host to its end on the last one
+    seconds: float  # for how long at least one host was at it
     reckoned: float  # the same on the cluster
 
 
@@ -86,24 +86,37 @@ class Rehearsal:
         return VERDICTS[self.exit_code]
 
 
-def durations(steps: Iterable[Step], twin: Mapping[str, Sequence[str]], at_once: float = 0) -> tuple[Duration, ...]:
-    """How long each phase took, and is reckoned to take on the cluster.
+def durations(
+    runs: Iterable[Iterable[Step]], twin: Mapping[str, Sequence[str]], at_once: float = 0
+) -> tuple[Duration, ...]:
+    """How long each phase took in all runs, and is reckoned to take on the cluster.
 
     All hosts of a phase are worked on at once, `AT_ONCE` at a time, so that a phase takes as much longer as the cluster
     has more such groups of hosts. `at_once`: the part of the compute nodes that an upgrade does at a time; 0 for other
     commands.
     """
-    phases: dict[str, list[Step]] = {}
-    for step in steps:
-        phases.setdefault(step.phase, []).append(step)
+    phases: dict[str, list[tuple[int, Step]]] = {}
+    for number, steps in enumerate(runs):
+        for step in steps:
+            phases.setdefault(step.phase, []).append((number, step))
     found = []
     for phase, some in phases.items():
-        hosts = tuple(dict.fromkeys(step.host for step in some))
-        seconds = max((one.at or 0.0) + one.seconds for one in some) - min(one.at or 0.0 for one in some)
+        hosts = tuple(dict.fromkeys(step.host for _, step in some))
         real = sum(1 + len(twin.get(host, ())) for host in hosts)
-        factor = groups(real, at_once) / groups(len(hosts), at_once)
-        found.append(Duration(phase, hosts, seconds, seconds * factor))
+        seconds = busy_seconds(some)
+        found.append(Duration(phase, hosts, seconds, seconds * groups(real, at_once) / groups(len(hosts), at_once)))
     return tuple(found)
+
+
+def busy_seconds(steps: Iterable[tuple[int, Step]]) -> float:
+    """For how long at least one of these steps was under way, each with the number of its run."""
+    seconds, last, end = 0.0, -1, 0.0
+    for number, step in sorted(steps, key=lambda one: (one[0], one[1].at or 0.0)):
+        begun = step.at or 0.0
+        end = end if number == last else begun
+        seconds += max(0.0, begun + step.seconds - max(begun, end))
+        last, end = number, max(end, begun + step.seconds)
+    return seconds
 
 
 def groups(hosts: int, at_once: float) -> int:

@@ -21,7 +21,7 @@ CHANGE = (Outcome("file:/etc/slurm/slurm.conf", CHANGED, (Change("content", "", 
 STEPS = (Step("slurm.conf", "mn01", CHANGE, 1.0, 0.5), Step("slurm.conf", "cn01", CHANGE, 2.0, 1.0))
 TWIN = {"mn01": (), "cn01": tuple(f"cn{number:03}" for number in range(2, 201))}
 WELL = Rehearsal(
-    "titanic", "deploy", BEGUN, (), (), (Attempt(3.0, 0),), STEPS, durations(STEPS, TWIN), ("4 ran before.",),
+    "titanic", "deploy", BEGUN, (), (), (Attempt(3.0, 0),), STEPS, durations([STEPS], TWIN), ("4 ran before.",),
     "9 passed", "9 passed", TWIN, "", ("hardware",),
 )  # fmt: skip
 
@@ -51,15 +51,20 @@ def test_what_was_found_comes_before_all_else() -> None:
 
 
 def test_a_phase_is_reckoned_by_the_groups_of_hosts_that_are_worked_on_at_once() -> None:
-    (one,) = durations(STEPS, TWIN)
+    (one,) = durations([STEPS], TWIN)
     assert (one.phase, one.hosts, one.seconds) == ("slurm.conf", ("mn01", "cn01"), 2.5)
     assert one.reckoned == 2.5 * 4  # 201 hosts are 4 groups of 64, those of the twin one
 
 
+def test_a_phase_that_is_gone_through_several_times_has_taken_the_sum_without_the_pauses() -> None:
+    batches = [Step("nodes", host, CHANGE, 2.0, at) for host, at in (("cn01", 0.0), ("cn02", 1.0), ("cn03", 10.0))]
+    (one,) = durations([batches, [Step("nodes", "cn01", CHANGE, 4.0, 0.0)]], {})
+    assert one.seconds == 3.0 + 2.0 + 4.0
+
+
 def test_an_upgrade_is_reckoned_by_the_part_of_the_nodes_that_is_done_at_once() -> None:
-    (one,) = durations(
-        (Step("nodes", "cn01", CHANGE, 6.0, 0.0),), {"cn01": tuple(f"cn{n:02}" for n in range(2, 41))}, 0.1
-    )
+    twin = {"cn01": tuple(f"cn{number:02}" for number in range(2, 41))}
+    (one,) = durations([[Step("nodes", "cn01", CHANGE, 6.0, 0.0)]], twin, 0.1)
     assert one.reckoned == 6.0 * 10  # 40 nodes, 4 at a time
 
 
