@@ -38,7 +38,7 @@ sub bob --time=120
 sub bob --time=60 --partition=gpu --gres=gpu:1
 until [ -z "$(squeue --noheader)" ]; do sleep 0.1; done
 for i in $(seq 300); do
-    [ "$(sacct --noheader --allusers -X --state=COMPLETED | wc -l)" -lt 7 ] || exit 0
+    [ "$(sacct --noheader --allusers -X | grep --count COMPLETED)" -lt 7 ] || exit 0
     sleep 0.1
 done
 sacct --allusers -X >&2; exit 1

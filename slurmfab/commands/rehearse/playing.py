@@ -60,6 +60,11 @@ class Site:
                 raise HostError(self.controller, f"slurmctld does not answer: {answer['trouble']}.")
             return {job.number: job for job in snapshot.jobs_from(answer.get("named", ()))}
 
+    def errors(self) -> tuple[str, ...]:
+        """The last errors that slurmctld wrote since its start."""
+        lines = self.call(self.controller, {"op": "daemon-errors", "unit": "slurmctld"})
+        return tuple(answer_value(self.controller, lines, "daemon_errors")["errors"])
+
     def submit(self, jobs: Iterable[tuple[TwinJob, str, tuple[str, ...]]]) -> list[str]:
         """Submit jobs, each as its user with what it does and further options; ids, or what sbatch said instead."""
         script = "".join(_line(number, *job) for number, job in enumerate(jobs))
@@ -173,6 +178,7 @@ class Before:
 
     fates: tuple[Fate, ...] = ()  # how short jobs of each kind fared
     jobs: tuple[Job, ...] = field(default=(), repr=False)  # those that run or wait now
+    errors: tuple[str, ...] = ()  # that slurmctld wrote
 
 
 def begin(site: Site, kinds: Sequence[TwinJob], nodes: Sequence[Node], seconds: int = DAY) -> Before:
@@ -185,7 +191,7 @@ def begin(site: Site, kinds: Sequence[TwinJob], nodes: Sequence[Node], seconds: 
         more = [fate.job for fate in fates if fate.state == "ended"][:1]
         after = (f"--dependency=afterany:{numbers[0]}",)
         numbers += [text for text in site.submit((job, long, after) for job in more) if text.isdigit()]
-    return Before(fates, tuple(_until_running(site, numbers).values()))
+    return Before(fates, tuple(_until_running(site, numbers).values()), site.errors())
 
 
 def _long(kinds: Sequence[TwinJob], nodes: Sequence[Node], does: str) -> Iterable[tuple[TwinJob, str, tuple[str, ...]]]:
@@ -225,6 +231,7 @@ class Outcome:
     unplayed: tuple[str, ...]  # sentences about kinds that the twin did not take or run before the change, either
     tally: JobTally | None  # the jobs that ran or waited during the change; `None` if slurmctld does not answer
     worse: tuple[str, ...]  # a sentence for each way in which jobs of some kinds fare worse than before
+    errors: tuple[str, ...] = ()  # that slurmctld writes, and did not write before the change
 
     @property
     def is_harmed(self) -> bool:
@@ -247,26 +254,32 @@ def end(site: Site, before: Before) -> Outcome:
         site.cancel(one for one, job in now.items() if job.state in RUNS | WAITS)
         _until_settled(site, [*now])
         after = probe(site, kinds)
+        return outcome(before, counted, after, site.errors())
     except HostError:
         return outcome(before, None, ())
-    return outcome(before, counted, after)
 
 
 def _present(now: Mapping[str, Job]) -> tuple[Job, ...]:
     return tuple(job for job in now.values() if job.state in RUNS | WAITS)
 
 
-def outcome(before: Before, counted: JobTally | None, after: Sequence[Fate]) -> Outcome:
+def outcome(before: Before, counted: JobTally | None, after: Sequence[Fate], errors: Iterable[str] = ()) -> Outcome:
     """What the change did, from how each kind fared before and after it."""
     pairs = list(zip(before.fates, after, strict=True)) if after else []
     worse = [new for old, new in pairs if _is_worse(old, new)]
+    known = {*map(_without_numbers, before.errors)}
     unplayed = [old for old in before.fates if old.state not in {"ended", "room"}]
     return Outcome(
         len(before.fates),
         _sentences(unplayed, "already before the change"),
         counted,
         _sentences(worse, "after the change"),
+        tuple(one for one in errors if _without_numbers(one) not in known),
     )
+
+
+def _without_numbers(line: str) -> str:
+    return re.sub(r"\d+", "", line)
 
 
 def _is_worse(old: Fate, new: Fate) -> bool:

@@ -177,6 +177,7 @@ def carried_out(
     outcome, after = end_jobs(original, stage, jobs), checked(stage)
     found = [*failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
     look_at = [f"Already before, check-cluster failed: {one}" for one in before.failed.values()]
+    look_at += [f"After the command, slurmctld writes: {one}" for one in outcome.errors]
     look_at += original.notes
     return Rehearsal(
         original.known.cluster.name, wanted.command, begun, tuple(found), tuple(look_at), attempts, sum(runs, ()),

@@ -33,6 +33,7 @@ class Slurm:
     says: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     seconds: int = 5
+    errors: Sequence[str] = ()
     scripts: list[str] = field(default_factory=list)
     taken: int = 0
     now: float = 0.0
@@ -53,6 +54,8 @@ class Slurm:
 
     def call(self, host: str, request: Mapping[str, Any]) -> tuple[Line, ...]:
         assert host == "ctl"
+        if request["op"] == "daemon-errors":
+            return ({"daemon_errors": {"errors": list(self.errors)}},)
         rows = [self.row(one) for one in request["numbers"] if self.states.get(one, ("",))[0] != "gone"]
         return ({"slurm": {"ping": "Slurmctld(primary) at ctl is UP\n", "trouble": "", "named": rows}},)
 
@@ -179,6 +182,11 @@ def test_a_slurmctld_that_does_not_answer_after_the_change_is_harm() -> None:
     told = end(Site(lambda *_: ({"slurm": {"ping": "", "trouble": "down"}},), "ctl", lambda *_: ""), Before((), ()))
     assert told.is_harmed
     assert told.lines == ("slurmctld of the twin does not answer after the change.",)
+
+
+def test_errors_that_slurmctld_writes_after_a_change_are_told_unless_it_wrote_such_before() -> None:
+    slurm = Slurm(errors=["error: job 12 is odd", "error: job_submit/lua: nosuch"])
+    assert end(slurm.site(), Before((), (), ("error: job 7 is odd",))).errors == ("error: job_submit/lua: nosuch",)
 
 
 def test_users_whom_the_cluster_file_does_not_name_are_made_on_the_twin() -> None:
