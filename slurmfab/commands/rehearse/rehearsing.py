@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -62,11 +62,12 @@ class Wanted:
     kills: int = 0  # how many times it is killed
     cut: str = ""  # the host whose power is cut; empty for none
     keep: bool = False  # whether the twin stays up
+    shown: str = ""  # the command line for people, where it is another one than on the twin
 
     @property
     def command(self) -> str:
         """The command line for people."""
-        return shlex.join(self.words)
+        return self.shown or shlex.join(self.words)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def rehearse(cluster: str, wanted: Wanted, output: Output) -> int:
     begun, progress = datetime.now(timezone.utc), output.progress()
     known = loading.load_named(cluster)
     missing_lock.require_deployed(known)
-    files, deployed = Files.of(known.path), former(known)
+    files, deployed, archive = Files.of(known.path), former(known), restored.to_restore(wanted.words)
     versions = [(one.cluster, one.lock) for one in (deployed or known, known)]
     named = tuple(host for text in (wanted.hosts, wanted.cut) if text for host in expand(text))
     chosen = twin.choose(versions, named)
@@ -95,7 +96,8 @@ def rehearse(cluster: str, wanted: Wanted, output: Output) -> int:
     original = questions(known, deployed, output)
     made = twin.make(lab_name(known.path), chosen, versions, original.codename)
     with standing(made, known.path, lambda line: progress.line(f"twin: {line}"), keep=wanted.keep) as stage:
-        found = carried_out(original, wanted, stage, progress.line, begun)
+        words = restored.words_for_twin(wanted.words, archive, known.path, stage.home)
+        found = carried_out(original, replace(wanted, words=words, shown=wanted.command), stage, progress.line, begun)
     keep_record(known.path, files, found)
     output.write_json(found)
     write(found, output.stream, verbose=output.verbose)
@@ -165,7 +167,7 @@ def carried_out(
     """Bring the twin to the state of the cluster, carry the command out there, and look at what that did."""
     made = twin.placed(stage.twin, stage.lab)
     write_files(original.former, made, stage, with_lock=True)
-    tell("twin: brought to the state of the cluster")
+    tell("twin: is brought to the state of the cluster")
     bring_up(original, stage)
     before, jobs = checked(stage), begin_jobs(original, wanted, stage)
     write_files(original.known, made, stage)
@@ -203,7 +205,7 @@ def bring_up(original: Original, stage: Stage) -> None:
     """Deploy what is deployed on the cluster, with the state of its backup; SlurmfabError if that fails."""
     commands: list[tuple[str, ...]] = [("deploy", "--move-ids")]  # the packages have made the users by other numbers
     if original.backup:
-        path = restored.without_secrets(original.backup, stage.home)
+        path = restored.copied(original.backup, stage.home)
         commands.append(("restore", str(path), "--trust-archive", "--abandon-jobs"))
     for words in commands:
         done = stage.carry_out(*words)
