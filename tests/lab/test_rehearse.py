@@ -157,7 +157,7 @@ def test_a_planted_fault_is_named_by_the_rehearsal_and_the_cluster_is_untouched(
         logins = real.logins()
     finally:
         real.write({}, {})
-    shown = "\n".join(told["found"]) if told else done.stderr
+    shown = "\n".join((*told["found"], *told["look_at"])) if told else done.stderr
     lacking = [words for words in rehearsal.wanted if words not in shown]
     rehearsed.note(rehearsal.name, done.returncode == rehearsal.code and not lacking)
     assert (done.returncode, lacking) == (rehearsal.code, []), done.stdout + done.stderr
@@ -183,5 +183,5 @@ def test_a_clean_rehearsal_tells_what_the_command_then_does(real: Real, rehearsa
 
 
 def changes(report: Mapping[str, Any]) -> dict[tuple[str, str], object]:
-    """What a report says was changed, without times: the changes, by host and phase."""
-    return {(step["host"], step["phase"]): step["changes"] for step in report["steps"]}
+    """What a report says of resources that were not right, by host and phase, without times."""
+    return {(step["host"], step["phase"]): step["outcomes"] for step in report["steps"]}
