@@ -20,6 +20,17 @@ UNIFIED_SUITES = ("sid", "resolute")  # suites whose systemd (258 and newer) kno
 SERIES = {"bookworm": "22.05", "noble": "23.11", "trixie": "24.11", "resolute": "25.11", "sid": "26.05"}
 """The Slurm of each suite, also that of the stand-in for SchedMD's packages, which is made from it."""
 
+
+def suite_with(series: str) -> str:
+    """The suite of Debian whose Slurm is of a series; empty for none.
+
+    >>> suite_with("24.11")
+    'trixie'
+    """
+    return next((suite for suite, one in SERIES.items() if one == series and suite not in UBUNTU_SUITES), "")
+
+
+UNDER_ENTERPRISE_LINUX = "trixie"  # the suite that the stand-in for Enterprise Linux is made of
 ENTERPRISE_LINUX = ("el-smd", "el", "el-openhpc")
 SLURM_PACKAGES = ("debian", "smd", *ENTERPRISE_LINUX)
 """Kinds of Slurm packages that lab hosts can install: the distribution's, or stand-ins for SchedMD's, and on a stand-in
@@ -146,8 +157,8 @@ class LabSpec:
             yield (f'packages "{self.slurm_packages}": the lab knows {", ".join(SLURM_PACKAGES)}.')
         elif self.slurm_packages == "smd" and self.suite == "bookworm":
             yield ("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
-        elif self.slurm_packages in ENTERPRISE_LINUX and self.suite != "trixie":
-            yield (f"The stand-in for Enterprise Linux is made of trixie, not of {self.suite}.")
+        elif self.slurm_packages in ENTERPRISE_LINUX and self.suite != UNDER_ENTERPRISE_LINUX:
+            yield (f"The stand-in for Enterprise Linux is made of {UNDER_ENTERPRISE_LINUX}, not of {self.suite}.")
         if self.slurm_packages in ENTERPRISE_LINUX and self.no_python:
             yield ("The stand-in for Enterprise Linux has python3.")
         if self.slurm_packages in ENTERPRISE_LINUX[1:] and self.newer_slurm:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from lab_cluster import DeployedLab
+from lab_cluster import report as report_of
 from lab_user import snapshots
 from stock import Stock, in_turn
 
@@ -49,7 +51,7 @@ def rehearsed(lab: DeployedLab, *words: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-def test_a_change_when_it_is_rehearsed_then_the_report_says_what_the_deployment_does_and_the_cluster_is_not_touched(
+def test_a_change_when_it_is_rehearsed_then_the_report_says_what_the_plan_does_and_the_cluster_is_not_touched(
     cluster: DeployedLab,
 ) -> None:
     change(cluster, "SlurmdTimeout: 123")
@@ -63,7 +65,10 @@ def test_a_change_when_it_is_rehearsed_then_the_report_says_what_the_deployment_
     assert snapshots(cluster, "ctl", "n1", "n2", "n3") == files
     assert logins == {host: cluster.on(host, LOGINS, check=False) for host in logins}
     assert refuses_all_others(cluster)
-    report = cluster.deploy()
+    assert cluster.slurmfab("plan", "--save", "tonight.json").returncode == 4
+    done = cluster.slurmfab("deploy", "--plan", "tonight.json", "--json", "-")
+    assert re.search(r"Rehearsed \S+ \S+ UTC: went well\.\n", done.stderr), done.stderr
+    report = report_of(done)
     changes = {(step["phase"], one["id"]) for step in report["steps"] for one in step["outcomes"]}
     assert {(step["phase"], one["id"]) for step in told["steps"] for one in step["outcomes"]} == changes
 

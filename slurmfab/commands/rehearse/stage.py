@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import signal
 import socket
@@ -208,10 +207,8 @@ def fence(spec: LabSpec, places: Iterable[Place]) -> None:
 
 def places_of(spec: LabSpec, more: Iterable[str]) -> tuple[Place, ...]:
     """Where the hosts of a lab get packages: the mirrors and proxies of this machine, and further addresses."""
-    own = [uri for source in sources.machine_sources(spec.suite) for uri in source.uris]
-    proxies = re.findall(r'"(https?://[^"]+)"', "\n".join(sources.carried_settings(call(["apt-config", "dump"]))))
     found = []
-    for uri in dict.fromkeys((*own, *proxies, *more)):
+    for uri in dict.fromkeys((*sources.addresses(spec.suite), *more)):
         parts = urlsplit(uri)
         if parts.scheme in ("http", "https") and parts.hostname:
             port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -14,7 +14,16 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock, text_of
 from slurmfab.cluster.inventory.mounts import BIND
 from slurmfab.cluster.slurm.platform import PLATFORMS
-from slurmfab.lab.spec import CONTROLLER, ENTERPRISE_LINUX, MOST_NODES, SERIES, SUITES, Lab, LabSpec
+from slurmfab.lab.spec import (
+    CONTROLLER,
+    ENTERPRISE_LINUX,
+    MOST_NODES,
+    SUITES,
+    UNDER_ENTERPRISE_LINUX,
+    Lab,
+    LabSpec,
+    suite_with,
+)
 
 PER_KIND = 2  # nodes of each kind that the twin has
 SHARED = "/srv/slurmfab-twin"  # directory that all hosts of a twin share
@@ -105,7 +114,9 @@ def make(name: str, versions: Iterable[tuple[Cluster, Lock]], codename: str, wan
         newer_slurm=any(NEWER_SLURM in uris(one) for one, _ in some),
         hostnames=tuple(f"{inner}:{hostname(host, lock)}" for host, inner in hosts.items()),
     )
-    unknown = (*ALWAYS_UNKNOWN, *dict.fromkeys(text for one, _ in some for text in cannot_tell(one)))
+    missing = [host for left in nodes.values() for host in left]
+    fewer = [f"jobs and limits that need more nodes: it lacks {fold(missing)}"] if missing else []
+    unknown = (*ALWAYS_UNKNOWN, *fewer, *dict.fromkeys(text for one, _ in some for text in cannot_tell(one)))
     return Twin(
         hosts, nodes, with_packages(spec, cluster, hosts), unknown, tuple(uri for one, _ in some for uri in uris(one))
     )
@@ -114,9 +125,8 @@ def make(name: str, versions: Iterable[tuple[Cluster, Lock]], codename: str, wan
 def suite_of(cluster: Cluster, lock: Lock, codename: str) -> str:
     """The suite of the twin's hosts. Raises InputError if the lab has no such hosts."""
     if cluster.slurm.packages in ENTERPRISE_LINUX:
-        return "trixie"
-    known = {series: suite for suite, series in SERIES.items() if suite in ("bookworm", "trixie", "sid")}
-    found = codename or known.get(".".join(lock.slurm.split(".")[:2]), "")
+        return UNDER_ENTERPRISE_LINUX
+    found = codename or suite_with(".".join(lock.slurm.split(".")[:2]))
     if found not in SUITES or cluster.slurm.packages == "none":
         raise InputError(
             f"A twin of this cluster cannot be made: its hosts have {found or 'an unknown distribution'} and packages "

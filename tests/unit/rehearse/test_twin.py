@@ -138,7 +138,7 @@ def test_the_lock_of_a_twin_has_the_numbers_of_users_and_the_keys_of_its_own_hos
 
 def test_what_a_twin_cannot_tell_is_named() -> None:
     unknown = "\n".join(made().unknown)
-    for word in ("hardware", "networks", "/home", "sql.example.org", "jump hosts", "mail"):
+    for word in ("hardware", "networks", "it lacks cn[03-05],gpu03", "/home", "sql.example.org", "jump hosts", "mail"):
         assert word in unknown
 
 
