@@ -20,7 +20,7 @@ import yaml
 from lab_cluster import DeployedLab, program
 from rehearsals import BASE, LAST_WEEK, REHEARSALS, Rehearsal, merged
 from stock import Stock
-from suites import NEWEST
+from suites import NEWEST, SHARES, SUITES
 
 from slurmfab.lab import state
 
@@ -142,7 +142,12 @@ def in_turn_of_rehearsals(*, faulty: bool) -> list[Rehearsal]:
     """The rehearsals of this run's part, with or without a fault."""
     turn = os.environ["TURN"]
     some = [one for one in REHEARSALS if bool(one.fault) == faulty]
-    return some if turn == "all" else [one for one in some if not one.newer][int(turn) % PARTS :: PARTS]
+    if turn == "all":
+        return some
+    # The turns of this file are a run of `SUITES`, once in `SHARES`.
+    rounds, rest = divmod(int(turn), SHARES * len(SUITES))
+    part = (rounds * len(SUITES) + rest % len(SUITES)) % PARTS
+    return some[part % len(some) :: PARTS]
 
 
 @pytest.mark.parametrize("rehearsal", in_turn_of_rehearsals(faulty=True), ids=lambda one: one.name)
