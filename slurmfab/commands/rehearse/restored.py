@@ -57,8 +57,8 @@ def to_restore(words: Sequence[str]) -> Backup | None:
         return None
     if backup.encrypted_to:
         raise InputError(
-            f"{backup.path} is encrypted, so its restoration cannot be rehearsed: a twin gets no script of users' jobs. "
-            "Nothing was started."
+            f"{backup.path} is encrypted, so its restoration cannot be rehearsed: a twin gets no script of users' "
+            "jobs. Nothing was started."
         )
     return backup
 
