@@ -1,7 +1,12 @@
-"""The newest backup of a cluster, and of it what its twin gets: slurmctld's state and the database, without secrets."""
+"""The newest backup of a cluster, and of it what its twin gets: slurmctld's state and the database.
+
+Keys and passwords are not in it, and the scripts of its jobs end at once: what users have written runs on no twin.
+"""
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 
 from slurmfab.base.archive import Part
@@ -15,6 +20,9 @@ TAKEN = (parts.STATE, parts.DATABASE)
 """Parts of a backup that the twin gets; keys and passwords are new there."""
 
 PIECE_BYTES = 1 << 20
+
+SCRIPT = "script"  # the name of a job's script in slurmctld's state
+INSTEAD = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"  # slurmctld writes a zero at its end
 
 
 def newest(cluster_file: Path) -> tuple[Backup | None, str]:
@@ -43,7 +51,9 @@ def without_secrets(backup: Backup, directory: Path) -> Path:
         try:
             for name in TAKEN:
                 if name in backup.parts:
-                    add(made, name, backup.parts[name])
+                    made.begin()
+                    (add_state if name == parts.STATE else add)(made, backup.parts[name])
+                    made.end(name)
             return Path(made.finish(manifest(backup)))
         finally:
             made.abandon()
@@ -51,12 +61,34 @@ def without_secrets(backup: Backup, directory: Path) -> Path:
         raise InputError(f"The state of the backup cannot be written: {error.strerror}.") from error
 
 
-def add(made: Archive, name: str, part: Part) -> None:
-    """Add a part of a backup to the archive."""
-    made.begin()
+def add(made: Archive, part: Part) -> None:
+    """Write a part of a backup into an archive."""
     for piece in part.pieces(PIECE_BYTES, "Rehearse again."):
         made.write(piece.data)
-    made.end(name)
+
+
+def add_state(made: Archive, part: Part) -> None:
+    """Write slurmctld's state into an archive, with a script that ends at once for each job. Raises OSError."""
+
+    class Sink(io.RawIOBase):
+        """The archive as a file."""
+
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            """Append bytes to the present part."""
+            made.write(bytes(data))
+            return len(data)
+
+    with part.path.open("rb") as file:
+        file.seek(part.offset)
+        with (
+            tarfile.open(fileobj=file, mode="r|gz", tarinfo=parts.BoundedHeader) as known,
+            tarfile.open(fileobj=Sink(), mode="w|gz") as left,
+        ):
+            for member in known:
+                content = known.extractfile(member)
+                if content and Path(member.name).name == SCRIPT:
+                    member.size, content = len(INSTEAD), io.BytesIO(INSTEAD)
+                left.addfile(member, content)
 
 
 def manifest(backup: Backup) -> dict[str, object]:
