@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmfab import lab as labs
-from slurmfab.base import atomic_file, strict_json
+from slurmfab.base import atomic_file, strict_json, terminal
 from slurmfab.base.errors import InputError, LabError, SlurmfabError
 from slurmfab.base.exit_codes import DONE
 from slurmfab.base.hostlist import expand, fold
@@ -46,11 +46,14 @@ HOST_MEMORY = 400 << 20  # bytes that a host of the twin needs, with its disk
 FIRST_KILL, KILL_STEP = 0.2, 2.0  # seconds of work after which the first run is killed, and how much later each next
 CUT_AFTER, CUT_SECONDS = 0.2, 5.0  # after how much work the power of a host is cut, and for how long
 POLL_SECONDS = 0.02
-MOST_LINES = 12  # lines of a command's errors that are told
+MOST_LINES, LONGEST_LINE = 12, 1000  # lines of a command's errors that are told, and their characters
 DEPLOYING = ("add-node", "deploy", "import", "remove-node", "replace-node", "restore", "upgrade")
 """Commands after which the hosts are as the cluster file in their record says."""
 
-_PLACE = re.compile(r":\d+(?=: )")
+_PLACE = re.compile(r":\d+(?=: )")  # a line of the twin's cluster file, which has other lines than the real one
+_REFUSED = re.compile(
+    r"^Refused, [^\n]*:\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL
+)  # the reasons in an upgrade's plan
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ def bring_up(original: Original, stage: Stage) -> None:
         if done.exit_code != DONE:
             raise SlurmfabError(
                 "The twin could not be brought to the state of the cluster, so nothing was rehearsed. There "
-                f"{words[0]} failed: " + "\n".join(last_lines(done, stage))
+                f"{words[0]} failed: " + "\n".join(last_lines(done, stage.cluster_file.parent))
             )
 
 
@@ -307,7 +310,7 @@ def checked(stage: Stage) -> Checked:
     path.unlink(missing_ok=True)
     done = stage.carry_out("check-cluster", "--json", str(path))
     if not path.exists():
-        return Checked("none could be made", {("", "", ""): " ".join(last_lines(done, stage))})
+        return Checked("none could be made", {("", "", ""): " ".join(last_lines(done, stage.cluster_file.parent))})
     told: Any = strict_json.parse(path.read_bytes(), path)
     failed = {(one["group"], one["check"], one["host"]): f"{one['host']}: {one['cause']}"
               for one in told["checks"] if one["outcome"] == "failed"}  # fmt: skip
@@ -324,14 +327,18 @@ def failure(wanted: Wanted, last: Done, stage: Stage) -> list[str]:
     if last.exit_code == DONE:
         return []
     how = f"was ended by signal {-last.exit_code}" if last.exit_code < 0 else f"ends with exit code {last.exit_code}"
-    return [*last_lines(last, stage), f"{wanted.words[0]} {how}."]
+    return [*last_lines(last, stage.cluster_file.parent), f"{wanted.words[0]} {how}."]
 
 
-def last_lines(done: Done, stage: Stage) -> list[str]:
-    """The last lines of a command's errors, without the twin's own paths."""
-    lines = [line.rstrip() for line in done.errors.splitlines() if line.strip()] or done.output.splitlines()
-    place = f"{stage.cluster_file.parent}/"
-    return [_PLACE.sub("", line).replace(place, "") if place in line else line for line in lines[-MOST_LINES:]]
+def last_lines(done: Done, place: Path) -> list[str]:
+    """Why a command refused, and the last lines of its errors, without paths in the twin's directory."""
+    refused = _REFUSED.search(done.output)
+    reasons = refused[1].splitlines() if refused else []
+    errors = [line.rstrip() for line in done.errors.splitlines() if line.strip()] or done.output.splitlines()
+    twins = f"{place}/"
+    lines = (*map(str.strip, reasons), *errors[-MOST_LINES:])
+    shown = (_PLACE.sub("", line).replace(twins, "") if twins in line else line for line in lines)
+    return [terminal.without_middle(line, LONGEST_LINE) for line in shown]
 
 
 def at_once_of(wanted: Wanted) -> float:

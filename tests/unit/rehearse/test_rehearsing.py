@@ -16,6 +16,7 @@ from slurmfab.cluster.inventory.lock import HostLock, Lock, save
 from slurmfab.commands.rehearse import rehearsing
 from slurmfab.commands.rehearse.playing import Outcome
 from slurmfab.commands.rehearse.rehearsing import Checked, Wanted
+from slurmfab.commands.rehearse.stage import Done
 from slurmfab.core.engine import record
 from slurmfab.core.engine.session import Output
 from slurmfab.core.impact.job_tally import JobEnd, JobTally
@@ -125,3 +126,15 @@ def test_only_checks_that_passed_before_count_against_the_command() -> None:
 )
 def test_the_part_of_the_nodes_at_a_time_is_the_upgrades(words: tuple[str, ...], part: float) -> None:
     assert rehearsing.at_once_of(Wanted(words)) == part
+
+
+def test_a_failure_is_told_by_the_reasons_of_a_refusal_and_the_last_errors_without_the_twins_paths() -> None:
+    output = (
+        "Upgrade from 24.11\n\nRefused, nothing was changed:\n  - a plugin is missing\n  - no room\n\nThe way back: …\n"
+    )
+    errors = "\n".join(
+        [*(f"line {number}" for number in range(20)), "/twin/cluster.yaml:7: slurm_conf.X: unknown key", ""]
+    )
+    lines = rehearsing.last_lines(Done(2, 1.0, output, errors), Path("/twin"))
+    assert lines[:3] == ["- a plugin is missing", "- no room", "line 9"]
+    assert lines[-1] == "cluster.yaml: slurm_conf.X: unknown key"
