@@ -29,7 +29,7 @@ from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.commands.backup.archive import Backup
 from slurmfab.commands.rehearse import playing, restored, twin, workload
 from slurmfab.commands.rehearse.playing import Before, Outcome, Site
-from slurmfab.commands.rehearse.stage import Done, Stage, standing
+from slurmfab.commands.rehearse.stage import LONGEST, Done, Stage, standing
 from slurmfab.commands.rehearse.verdict import Attempt, Rehearsal, durations, write
 from slurmfab.commands.rehearse.workload import Workload
 from slurmfab.core.engine import missing_lock, record, rehearsals, session
@@ -327,7 +327,8 @@ def failure(wanted: Wanted, last: Done, stage: Stage) -> list[str]:
     """Why the command failed on the twin; empty if it did not."""
     if last.exit_code == DONE:
         return []
-    how = f"was ended by signal {-last.exit_code}" if last.exit_code < 0 else f"ends with exit code {last.exit_code}"
+    minutes = f"was still at work after {LONGEST / 60:.0f} minutes"
+    how = minutes if last.exit_code < 0 else f"ends with exit code {last.exit_code}"
     return [*last_lines(last, stage.cluster_file.parent), f"{wanted.words[0]} {how}."]
 
 
