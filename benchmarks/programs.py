@@ -81,21 +81,34 @@ def timed(
 
 
 class Memory(threading.Thread):
-    """Watches the largest resident memory of a process, in KiB.
+    """Watches the largest resident memory of a process and those that it starts, together, in KiB.
 
     What wait4(2) tells would include that of this process, of which a new one is a copy until it runs its own program.
     """
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
-        self.status, self.kib, self.over = Path(f"/proc/{pid}/status"), 0, threading.Event()
+        self.pid, self.kib, self.over = pid, 0, threading.Event()
 
     def run(self) -> None:
         """Read it until the process is over."""
-        with suppress(OSError):  # the process is over
-            while not self.over.wait(0.02):
-                found = re.search(r"^VmHWM:\s+(\d+) kB", self.status.read_text(), re.MULTILINE)
-                self.kib = int(found[1]) if found else self.kib
+        pause = 0.02
+        while not self.over.wait(pause):
+            with suppress(OSError):  # one of them is over
+                begun = time.monotonic()
+                self.kib = sum(map(resident, (self.pid, *children(self.pid)))) or self.kib
+                pause = max(pause, 20 * (time.monotonic() - begun))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started, by any of its threads."""
+    return [int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()]
+
+
+def resident(pid: int) -> int:
+    """The largest resident memory of a process so far, in KiB; 0 for one that has ended."""
+    found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def output_of(argv: Sequence[str], *, cwd: Path | None = None, patience: float = PATIENCE) -> str:

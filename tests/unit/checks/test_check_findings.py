@@ -555,6 +555,12 @@ def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: 
             Skipped,
             r"n1 had no room beside other jobs \(41\) for 45 s\. Slurm's reason: Nodes required for job are",
         ),
+        (
+            "ReqNodeNotAvail,_May_be_reserved_for_other_job",
+            Skipped,
+            r"n1 had no room beside other jobs \(41\) for 45 s\. Slurm's reason: ReqNodeNotAvail, May be reserved",
+        ),
+        ("ReqNodeNotAvail,_UnavailableNodes:n1", AssertionError, r"Slurm's reason: ReqNodeNotAvail, Unavailable"),
         ("None", Skipped, r"n1 had no room beside other jobs \(41\) for 45 s\."),
         ("QOSGrpCpuLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: QOSGrpCpuLimit\."),
         ("AssocGrpNodeLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: AssocGrpNodeLimit\."),
