@@ -47,6 +47,7 @@ HOST_MEMORY = 400 << 20  # bytes that a host of the twin needs, with its disk
 FIRST_KILL, KILL_STEP = 0.2, 2.0  # seconds of work after which the first run is killed, and how much later each next
 CUT_AFTER, CUT_SECONDS = 0.2, 5.0  # after how much work the power of a host is cut, and for how long
 POLL_SECONDS = 0.02
+CHECK_SECONDS = 300.0  # how long check-cluster may take
 MOST_LINES, LONGEST_LINE = 12, 1000  # lines of a command's errors that are told, and their characters
 DEPLOYING = ("add-node", "deploy", "import", "remove-node", "replace-node", "restore", "upgrade")
 """Commands after which the hosts are as the cluster file in their record says."""
@@ -309,9 +310,10 @@ def checked(stage: Stage) -> Checked:
     """Check the twin."""
     path = stage.home / "checks.json"
     path.unlink(missing_ok=True)
-    done = stage.carry_out("check-cluster", "--json", str(path))
+    done = stage.carry_out("check-cluster", "--json", str(path), seconds=CHECK_SECONDS)
     if not path.exists():
-        return Checked("none could be made", {("", "", ""): " ".join(last_lines(done, stage.cluster_file.parent))})
+        why = " ".join(last_lines(done, stage.cluster_file.parent)) or f"it does not end in {CHECK_SECONDS:.0f} s"
+        return Checked("none could be made", {("", "", ""): why})
     told: Any = strict_json.parse(path.read_bytes(), path)
     failed = {(one["group"], one["check"], one["host"]): f"{one['host']}: {one['cause']}"
               for one in told["checks"] if one["outcome"] == "failed"}  # fmt: skip
