@@ -11,6 +11,7 @@ from slurmfab.cli.completion.takes import Entry, Option, Table, Takes
 from slurmfab.cli.tasks import TASKS
 from slurmfab.cli.tasks.command import Command
 from slurmfab.cli.tasks.help import summary
+from slurmfab.cli.tasks.rehearse import REFUSED as REHEARSED
 from slurmfab.commands.checks.own import ALL as OWN_CHECKS
 from slurmfab.commands.checks.runner import ORDER as CHECK_GROUPS
 from slurmfab.commands.quickcheck.running import CHECKS as QUICKCHECKS
@@ -119,7 +120,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("quickcheck", "only"): some_of(*QUICKCHECKS),
     ("quickcheck", "user"): Takes(takes.USERS),
     ("reboot", "hosts"): NODES,
-    ("rehearse", "command"): Takes(takes.TASKS),
+    ("rehearse", "command"): Takes(takes.TASKS, choices=tuple(REHEARSED)),
     ("remove-node", "hosts"): NODES,
     ("remove-user", "name"): Takes(takes.USERS),
     ("replace-node", "host"): Takes(takes.NODES),
