@@ -98,11 +98,11 @@ def real(stock: Stock) -> Iterator[Real]:
         found.write({}, {})
         lab.deploy()
         lab.on("ctl", LAST_WEEK)
-        lab.on("ctl", TODAY)
         # Beside the cluster file, each rehearsal would restore it.
         backup(found).rename(found.place / "good.tar")
         whole = (found.place / "good.tar").read_bytes()
         (found.place / "cut.tar").write_bytes(whole[: len(whole) // 2])
+        lab.on("ctl", TODAY)
         yield found
 
 
