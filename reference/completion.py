@@ -13,6 +13,7 @@ from slurmfab.cli.tasks.command import Command
 from slurmfab.cli.tasks.help import summary
 from slurmfab.commands.checks.own import ALL as OWN_CHECKS
 from slurmfab.commands.checks.runner import ORDER as CHECK_GROUPS
+from slurmfab.commands.drill.drills import DRILLS
 from slurmfab.commands.quickcheck.running import CHECKS as QUICKCHECKS
 from slurmfab.core.impact.disruptive_changes import KNOWN as DISRUPTIONS
 
@@ -98,6 +99,8 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("check-cluster", "only"): some_of(*CHECK_GROUPS, OWN_CHECKS),
     ("check-gpus", "hosts"): NODES,
     ("drain", "hosts"): NODES,
+    ("drill", "drills"): some_of(*DRILLS),
+    ("drill", "node"): Takes(takes.NODES),
     ("explain", "target"): Takes(takes.HOSTS),
     ("import", "hosts"): NEW_HOSTS,
     ("lab-down", "name"): Takes(takes.LABS),
