@@ -175,7 +175,7 @@ def accept(
 def drill(common: Common, *, drills: str = "", node: str = "", junit: str = "", yes: bool = False) -> int:
     """Bring faults about on purpose, and measure what notices them.
 
-    slurmctld is killed, a controller fails over, a node loses its power, its link, its clock, its spool, a GPU or its
+    slurmctld crashes, a controller fails over, a node loses its power, its link, its clock, its spool, a GPU or its
     file server: one after the other, each taken back. It measures the time until Slurm notices, until the node is out
     of service and until all is well again, and says which alert would have fired. A node with a job is never touched;
     the others are reserved meanwhile. Each fault ends by itself, also when this machine dies. Exit codes: 0 all were

@@ -92,7 +92,12 @@ START = "systemctl start slurmctld || { systemctl reset-failed slurmctld; system
 KILL = """\
 pid=$(systemctl show --property=MainPID --value slurmctld)
 test "$pid" -gt 0 || refuse 'slurmctld does not run'
-kill -KILL "$pid"
+setpriv --reuid="$(stat -c %u "/proc/$pid")" --regid="$(stat -c %g "/proc/$pid")" --clear-groups \\
+    prlimit --pid "$pid" --core=0
+kill -ABRT "$pid"
+"""
+"""By SIGABRT slurmctld saves its state before it crashes. By SIGKILL it would forget what has happened since it last
+saved it: it would start a job once more that has just started, drain the node for that, and requeue the job.
 """
 NFT = "command -v nft >/dev/null || refuse 'nft is not installed; to have it: packages: {compute: [nftables]}'\n"
 TABLE = "inet slurmfab_drill"
@@ -234,7 +239,7 @@ DRILLS: Mapping[str, Drill] = {
     drill.name: drill
     for drill in (
         Drill(
-            "slurmctld", "slurmctld is killed; systemd has to start it again", ON_CONTROLLER,
+            "slurmctld", "slurmctld crashes, with its state saved; systemd has to start it again", ON_CONTROLLER,
             lambda *_: Script(KILL, START), lambda _: RESTART, lambda _: RESTART, ("SlurmctldDown",),
             "restart_daemons: true in the cluster file, which is the default",
         ),
