@@ -173,7 +173,7 @@ def accept(
     },
 )
 def drill(common: Common, *, drills: str = "", node: str = "", junit: str = "", yes: bool = False) -> int:
-    """Bring faults about on purpose, and measure what notices them.
+    """Bring faults about, and measure what notices them.
 
     slurmctld crashes, a controller fails over, a node loses its power, its link, its clock, its spool, a GPU or its
     file server: one after the other, each taken back. It measures the time until Slurm notices, until the node is out

@@ -49,7 +49,7 @@ class Result:
 
     drill: str  # its name
     host: str  # the host of the fault; empty if none was fit for it
-    outcome: Literal["passed", "failed", "not run"]
+    outcome: Literal["passed", "failed", "not run"]  # `passed`, `failed` or `not run`
     noticed: float | None = None  # until Slurm showed a first sign of it, or a slurmctld was in charge again
     out: float | None = None  # until the node was drained or down; null for drills of controllers
     back: float | None = None  # from the end of the fault until nodes were in service again, and ran a job
