@@ -25,10 +25,10 @@ from slurmfab.commands.nodes import node_proof
 from slurmfab.commands.nodes.drain import compute_nodes
 from slurmfab.core.engine import record, requests, session
 from slurmfab.core.engine.job_safety import JobSafety
-from slurmfab.core.engine.job_waiting import format_jobs, jobs_on, nodes_and_jobs
+from slurmfab.core.engine.job_waiting import format_jobs, jobs_by_node, jobs_on, nodes_and_jobs
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.impact.job_tally import running
-from slurmfab.core.status.snapshot import Node, Snapshot, ask_up
+from slurmfab.core.status.snapshot import Job, Node, Snapshot, ask_up
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import FAILED
 from slurmfab.on_hosts.agent.nodes.acceptance import SLURM
@@ -75,9 +75,11 @@ class Measured:
 
 
 def drill(cluster: str, options: DrillOptions, output: session.Output) -> int:
-    """Carry out drills, or list them; returns the exit code of `Verdict`. Raises InputError for wrong names."""
+    """Carry out drills, or list them; returns the exit code of `Verdict`. Raises InputError for wrong options."""
     known = loading.load_named(cluster)
     if not options.names:
+        if options.node or options.junit or output.json:
+            raise InputError(f"Name the drills: {', '.join(DRILLS)}.")
         write("\n".join(listed(known, columns(output.stream))), output.stream)
         return DONE
     wanted = [named(name) for name in options.names]
@@ -132,18 +134,17 @@ def why_not_by_file(known: Inventory, one: Drill, host: str) -> str:
     return one.why_not(known, host)
 
 
-def why_not_now(seen: Snapshot, node: str) -> str:
-    """Why a node is not free for a drill, as Slurm knows it; empty if it is. A node with a job never is."""
-    if node not in seen.by_name:
+def why_not_now(node: Node | None, jobs: Sequence[Job]) -> str:
+    """Why a node is not free for a drill, as Slurm knows it and its jobs; empty if it is. One with a job never is."""
+    if node is None:
         return "slurmctld does not know it"
-    found, jobs = seen.by_name[node], jobs_on(seen, [node])
-    if jobs or not found.is_empty:
+    if jobs or not node.is_empty:
         return f"has jobs: {format_jobs(jobs) or 'they are completing'}"
-    if found.state.flags & SLEEPS:
+    if node.state.flags & SLEEPS:
         return "is asleep"
-    if not found.is_free:
-        return f"is {found.state.with_reason}"
-    return "is reserved" if "RESERVED" in found.state.flags else ""
+    if not node.is_free:
+        return f"is {node.state.with_reason}"
+    return "is reserved" if "RESERVED" in node.state.flags else ""
 
 
 def reasons(whys: Mapping[str, str]) -> str:
@@ -155,7 +156,11 @@ def reasons(whys: Mapping[str, str]) -> str:
 def fit_nodes(known: Inventory, seen: Snapshot, one: Drill, node: str) -> tuple[str, ...]:
     """The nodes on which a drill can be done, only `node` unless that is empty. Raises NotFit if there is none."""
     candidates = (node,) if node else known.cluster.compute_nodes
-    whys = {host: why_not_by_file(known, one, host) or why_not_now(seen, host) for host in candidates}
+    nodes, jobs = seen.by_name, jobs_by_node(seen)
+    whys = {
+        host: why_not_by_file(known, one, host) or why_not_now(nodes.get(host), jobs.get(host, ()))
+        for host in candidates
+    }
     fit = tuple(host for host, why in whys.items() if not why)
     if not fit:
         raise NotFit(reasons(whys))
@@ -356,7 +361,8 @@ def is_served(run: Run, nodes: Sequence[str] = (), *, needs_primary: bool) -> bo
     with suppress(HostError, KeyError):
         seen = nodes_and_jobs(run)
         is_primary = any(one.role == "primary" and one.is_up for one in seen.controllers)
-        in_service = all(seen.by_name[node].state.is_in_service for node in nodes)
+        by_name = seen.by_name
+        in_service = all(by_name[node].state.is_in_service for node in nodes)
         return in_service and (is_primary or not needs_primary)
     return False
 
