@@ -39,6 +39,7 @@ from slurmfab.on_hosts.agent.nodes.timed_fault import TimedFault
 RESERVATION = "slurmfab_drill"
 HOLD = "hold"  # the name of the reservation among faults: it ends by itself as they do
 POLL_SECONDS = 0.5
+SAME_BOOT_SECONDS = 10.0  # by so much two times of one boot may differ
 MOST_NAMED, MOST_TRIED = 6, 6  # so many nodes are named with why they are not fit, and tried to be reserved
 
 
@@ -250,8 +251,12 @@ def fault(run: Run, host: str, name: str, script: Script, most: int) -> Iterator
         is_ended = not trouble
         return trouble and f"{name} is not taken back yet: {trouble}. It ends by itself, in {most} s at the latest"
 
-    if trouble := applied(run, host, TimedFault(name, script.begin, script.end or ":", most)):
-        raise NotFit(f"{host}: {trouble}")
+    try:
+        trouble = applied(run, host, TimedFault(name, script.begin, script.end or ":", most))
+    except HostError as error:  # should it have begun, it ends by itself
+        trouble = error.reason
+    if trouble:
+        raise NotFit(f"{host}: {trouble.rstrip('.')}")
     try:
         yield end
     finally:
@@ -289,7 +294,7 @@ def node_now(run: Run, node: str) -> Node | None:
 
 def is_over(found: Measured, now: Node | None, before: Node) -> bool:
     """Whether a node is drained or down, or was back before; notes the times of this and of the first sign."""
-    if now is None or (now.state.is_in_service and now.boot == before.boot):
+    if now is None or (now.state.is_in_service and not has_booted(now, before)):
         return False
     seconds = time.monotonic() - found.begun
     found.noticed = seconds if found.noticed is None else found.noticed
@@ -299,6 +304,12 @@ def is_over(found: Measured, now: Node | None, before: Node) -> bool:
     elif now.state.is_in_service:
         found.has_booted, found.sign = True, "it booted, and was back before Slurm had it down"
     return found.out is not None or found.has_booted
+
+
+def has_booted(now: Node, before: Node) -> bool:
+    """Whether a node has booted since; its slurmd tells the time since the boot, so that the same boot varies a bit."""
+    earlier, later = commands.moment(before.boot), commands.moment(now.boot)
+    return earlier is not None and later is not None and later - earlier > SAME_BOOT_SECONDS
 
 
 def until(limit: float, holds: Callable[[], bool]) -> bool:
@@ -328,7 +339,10 @@ def watch_return(run: Run, one: Drill, node: str, found: Measured) -> None:
         words = now.state.with_reason if now else "unknown, since slurmctld does not answer"
         found.trouble = f"{time.monotonic() - ended:.0f} s after its end the node is {words}"
         return
-    node_proof.run_jobs(run, (node,), lambda _, why: setattr(found, "trouble", why), RESERVATION)
+    try:
+        node_proof.run_jobs(run, (node,), lambda _, why: setattr(found, "trouble", why), RESERVATION)
+    except HostError as error:
+        found.trouble = error.reason
     found.back = None if found.trouble else time.monotonic() - ended
 
 

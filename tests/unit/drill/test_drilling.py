@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,11 +15,13 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.drill import drilling, drills
-from slurmfab.commands.drill.drilling import carry_out, listed, named, only_node
+from slurmfab.commands.drill.drilling import Measured, carry_out, is_over, listed, named, only_node
 from slurmfab.commands.drill.drills import DRILLS
 from slurmfab.commands.drill.results import Result, Verdict
 from slurmfab.core.engine.run import Run
+from slurmfab.core.status.snapshot import Node
 from slurmfab.hosts.session import Line
+from slurmfab.on_hosts.agent.nodes.states import NodeState
 
 FOUR = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-4]'}]\nmonitoring: true\n"
 NODES = ("n1", "n2", "n3", "n4")
@@ -182,6 +185,30 @@ def test_a_node_that_does_not_come_back_then_has_failed_with_its_state() -> None
 def test_a_node_on_which_no_job_runs_afterwards_then_has_failed() -> None:
     result, _ = drilled(hosts(trial={"n1": "error: no such device"}), "gpu")
     assert (result.outcome, result.cause) == ("failed", "a job on it failed: error: no such device")
+
+
+def test_a_host_that_does_not_answer_then_is_not_run_and_the_node_is_given_back() -> None:
+    slurm = hosts()
+    del slurm.facts["n1"]
+    result, _ = drilled(slurm, "gpu", "n1")
+    assert (result.outcome, result.cause) == ("not run", "n1: nothing listens at port 22")
+    assert slurm.told == ["hold", "no hold"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "booted"),
+    [
+        ("2026-11-21T09:00:00", "2026-11-21T09:00:01", False),  # the same boot, as slurmd counts it twice
+        ("2026-11-21T09:00:00", "2026-11-21T09:30:00", True),
+        ("None", "2026-11-21T09:30:00", False),
+        ("2026-11-21T09:00:00", "None", False),
+    ],
+)
+def test_a_node_has_booted_if_its_boot_is_plainly_another_one(before: str, now: str, booted: bool) -> None:
+    one = Node("n1", NodeState(frozenset({"IDLE"})), 1, 0, 0, 0, 1, 0, (), "", before)
+    found = Measured()
+    assert is_over(found, dataclasses.replace(one, boot=now), one) is booted
+    assert (found.has_booted, found.out) == (booted, None)
 
 
 def test_an_error_while_a_fault_lasts_then_it_is_taken_back_and_the_node_is_given_back() -> None:
