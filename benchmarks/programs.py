@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.results import Sample
@@ -60,6 +62,8 @@ def timed(
         )  # fmt: skip
         timer = threading.Timer(patience, os.killpg, (process.pid, signal.SIGKILL))
         timer.start()
+        memory = Memory(process.pid)
+        memory.start()
         try:
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
@@ -67,12 +71,44 @@ def timed(
             raise
         finally:
             timer.cancel()
+            memory.over.set()
         seconds = time.monotonic() - begun
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode not in codes:
             output.seek(0)
             raise ProgramFailed(failure(argv, process.returncode, output.read().decode(errors="replace")))
-    return Sample(round(seconds, 4), round(usage.ru_utime + usage.ru_stime, 4), round(usage.ru_maxrss / 1024, 1))
+    return Sample(round(seconds, 4), round(usage.ru_utime + usage.ru_stime, 4), round(memory.kib / 1024, 1))
+
+
+class Memory(threading.Thread):
+    """Watches the largest resident memory of a process and those that it starts, together, in KiB.
+
+    What wait4(2) tells would include that of this process, of which a new one is a copy until it runs its own program.
+    """
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.kib, self.over = pid, 0, threading.Event()
+
+    def run(self) -> None:
+        """Read it until the process is over."""
+        pause = 0.02
+        while not self.over.wait(pause):
+            with suppress(OSError):  # one of them is over
+                begun = time.monotonic()
+                self.kib = sum(map(resident, (self.pid, *children(self.pid)))) or self.kib
+                pause = max(pause, 20 * (time.monotonic() - begun))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started, by any of its threads."""
+    return [int(one) for file in Path(f"/proc/{pid}/task").glob("*/children") for one in file.read_text().split()]
+
+
+def resident(pid: int) -> int:
+    """The largest resident memory of a process so far, in KiB; 0 for one that has ended."""
+    found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def output_of(argv: Sequence[str], *, cwd: Path | None = None, patience: float = PATIENCE) -> str:

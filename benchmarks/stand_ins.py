@@ -23,13 +23,12 @@ SYSTEMCTL = f"""#!/bin/sh
 # {MARK} A unit that was started is a process that sleeps, and listens as Slurm's daemons do; munged is real.
 state=/run/stand-in
 mkdir -p "$state"
-verb= units= drop_ins=
+verb= units=
 while [ $# -gt 0 ]; do
     case $1 in
         -p) shift ;;
-        --property=DropInPaths) drop_ins=1 ;;
         -*) ;;
-        *) if [ -z "$verb" ]; then verb=$1; else units="$units $1"; fi ;;
+        *) if [ -z "$verb" ]; then verb=$1; else units="$units ${{1%.service}}"; fi ;;
     esac
     shift
 done
@@ -54,11 +53,12 @@ show() {{
         if read -r pid 2>/dev/null <"$state/$1" && [ -d "/proc/$pid" ]; then active=active; else pid=0; fi
     fi
     echo "LoadState=$load"; echo "ActiveState=$active"; echo "UnitFileState=$file"; echo "MainPID=$pid"
-    echo NeedDaemonReload=no; echo ConditionResult=yes; echo Result=success; echo
+    set -- "/etc/systemd/system/$path.d"/*.conf
+    [ -e "$1" ] || set --
+    echo "DropInPaths=$*"; echo NeedDaemonReload=no; echo ConditionResult=yes; echo Result=success; echo
 }}
 for unit in $units; do
-    case $verb$drop_ins in
-        show1) set -- "/etc/systemd/system/$unit.d"/*.conf; [ ! -e "$1" ] || echo "$@" ;;
+    case $verb in
         show) show "$unit" ;;
         start) [ -e "$state/$unit" ] || begin "$unit" ;;
         restart | try-restart) end "$unit"; begin "$unit" ;;
@@ -70,24 +70,36 @@ done
 exit 0
 """
 
+NODES = """sed -n 's/^NodeName=\\([^ ]*\\).*/\\1/p' /etc/slurm/slurm.conf | while read -r nodes; do
+    /usr/bin/scontrol show hostnames "$nodes"
+done"""
+"""Text for sh: prints the names in slurm.conf."""
+
 SINFO = f"""#!/bin/sh
 # {MARK} Every node of slurm.conf is said to be idle; the mark behind each field is that of the question.
 for word in "$@"; do case $word in --format=%N*) mark=${{word#--format=%N}}; mark=${{mark%%%*}} ;; esac; done
-sed -n 's/^NodeName=\\([^ ]*\\).*/\\1/p' /etc/slurm/slurm.conf | while read -r nodes; do
-    scontrol show hostnames "$nodes"
-done | sed "s/$/${{mark}}idle${{mark}}none${{mark}}root${{mark}}/"
+{NODES} | sed "s/$/${{mark}}idle${{mark}}none${{mark}}root${{mark}}/"
 """
 
 SCONTROL = f"""#!/bin/sh
 # {MARK} The daemons are said to answer; what needs none of them is the real program's.
 case "$*" in
     ping) echo "Slurmctld(primary) at stand-in is UP" ;;
-    "show slurmd" | reconfigure) ;;
-    *) exec /usr/bin/scontrol "$@" ;;
+    *"show node"*) {NODES} | sed "s/.*/NodeName=& State=IDLE/" ;;
+    "show host"* | *-V*) exec /usr/bin/scontrol "$@" ;;
 esac
 """
 
-PROGRAMS = {"usr/bin/systemctl": SYSTEMCTL, "usr/bin/sinfo": SINFO, "usr/local/bin/scontrol": SCONTROL}
+SQUEUE = f"""#!/bin/sh
+# {MARK} There are no jobs.
+"""
+
+PROGRAMS = {
+    "usr/bin/systemctl": SYSTEMCTL,
+    "usr/bin/sinfo": SINFO,
+    "usr/bin/squeue": SQUEUE,
+    "usr/local/bin/scontrol": SCONTROL,
+}
 """By the path that they have on a host."""
 
 

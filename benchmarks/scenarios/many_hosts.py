@@ -45,7 +45,8 @@ class Many:
         timed(deploy, patience=PREPARING_SECONDS)
         said = output_of(deploy)
         if NOTHING_CHANGED not in said:
-            raise ProgramFailed(f"The second deployment should have nothing to do, and said: {said.strip()[-300:]}")
+            changed = " | ".join(line for line in said.splitlines() if " changed (" in line)
+            raise ProgramFailed(f"The second deployment should have nothing to do, and said: {changed or said[-300:]}")
         yield from floors(hosts.access, FAN_OUT)
         yield Way(SLURMFAB, lambda: timed(deploy))
         relayed = (*PROGRAM, "deploy", "--cluster", str(light_hosts.with_relay(hosts.file)))

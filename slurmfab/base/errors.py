@@ -34,6 +34,8 @@
 A message is one or more full sentences: what happened, where, why, and what to try.
 """
 
+from typing import Any
+
 from slurmfab.base.exit_codes import FAILURE, WRONG_INPUT
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import hang, without_middle
@@ -45,6 +47,18 @@ class SlurmfabError(Exception):
     """The root of all errors that users see; they see its text and no traceback."""
 
     exit_code = FAILURE
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is made again in another process: subclasses have other arguments than a text."""
+        return made_again, (type(self), self.args, self.__dict__)
+
+
+def made_again(kind: type[SlurmfabError], arguments: tuple[object, ...], attributes: dict[str, Any]) -> SlurmfabError:
+    """An error from another process."""
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(attributes)
+    return error
 
 
 class InputError(SlurmfabError):

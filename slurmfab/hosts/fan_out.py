@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from slurmfab.base.errors import SlurmfabError
 
@@ -17,6 +17,13 @@ MOST_THREADS = 320  # the most of them, with those that are only waited for: one
 _own = threading.local()  # `turn`: in a thread of `on_each` what limits how many calls are at work; empty when given up
 
 Result = TypeVar("Result")
+
+
+class Turn(Protocol):
+    """What a call has while it is at work."""
+
+    def release(self) -> None:
+        """Let the call for another host begin."""
 
 
 class PendingAnswers(Generic[Result]):
@@ -54,6 +61,11 @@ def give_up_turn() -> None:
     release(getattr(_own, "turn", []))
 
 
+def take(turn: Turn) -> None:
+    """Have this thread's call give up this turn where it waits for a host that may be off."""
+    _own.turn = [turn]
+
+
 def turn_for(seconds: float) -> AbstractContextManager[None]:
     """Let the call for another host begin if this context lasts longer than so many seconds."""
     return overdue(seconds, partial(release, getattr(_own, "turn", [])))
@@ -71,7 +83,7 @@ def overdue(seconds: float, act: Callable[[], object]) -> Iterator[None]:
         limit.cancel()
 
 
-def release(turn: list[threading.Semaphore]) -> None:
+def release(turn: list[Turn]) -> None:
     """Give up a turn, unless that was done."""
     with suppress(IndexError):
         turn.pop().release()

@@ -21,9 +21,14 @@ ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"}
 LESS = re.compile(r"Low (RealMemory|TmpDisk|CPUs|socket)|gres/\w+ count")
 """Reasons that slurmctld sets if a node registers with less hardware than slurm.conf says."""
 
-FOR_NODES = ("Resources", "Priority", "Nodes required for job are DOWN, DRAINED or reserved")
-"""How the reasons of jobs begin that start once other jobs have ended or started; the last one is also about nodes that
-the backfill scheduler keeps for jobs of partitions with a higher PriorityTier, which all others have."""
+FOR_NODES = (
+    "Resources",
+    "Priority",
+    "Nodes required for job are DOWN, DRAINED or reserved",
+    "ReqNodeNotAvail, May be reserved for other job",
+)
+"""How the reasons of jobs begin that start once other jobs have ended or started; the last two are also about nodes
+that the scheduler keeps for jobs of partitions with a higher PriorityTier, which all others have."""
 
 _LIMITS = ("QOS", "Assoc")  # how the reasons of jobs begin that a limit of accounting holds until other jobs have ended
 

@@ -86,6 +86,8 @@ class Checks:
         self.places = places_of(inventory, self.hosts)
         controller = self.known.get(cluster.controller)
         self.slurm = Slurm(controller, cluster) if controller else None
+        if self.slurm:
+            self.slurm.sound_nodes = self.sound_nodes
         self.shared: dict[str, Any] = {
             "controller": controller,
             "slurm": self.slurm,
@@ -223,6 +225,11 @@ class Checks:
         if "others" in others:
             others["others"] = {name: host for name, host in self.known.items() if name not in self.lost}
         return others
+
+    def sound_nodes(self) -> tuple[str, ...]:
+        """The selected compute nodes that have failed nothing so far that every job needs."""
+        out = {*self.unsound, *self.lost, *self.other_release}
+        return tuple(node for node in self.places["node"] if node not in out)
 
     def need(self, item: pytest.Function, host: str) -> None:
         """Skip a check that needs an unreachable host, or would run jobs on a host that failed a `foundation` check.

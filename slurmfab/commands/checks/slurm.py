@@ -7,7 +7,8 @@ import re
 import secrets
 import shlex
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import pytest
@@ -55,8 +56,33 @@ WARNING = re.compile(r"\blevel=(warning|info|debug)\b|^\W*(warning|warn|info|not
 POLICY = "Job violates accounting/QOS policy"
 """Slurm's error for a job that a limit of its user can never let start (slurm_errno.h, ESLURM_ACCOUNTING_POLICY)."""
 
+JOB_LOGS = "Repair: see /var/log/slurmd/slurmd.log there"
+
+TELL = (
+    'cpus=$(taskset --cpu-list "0-$(($(getconf _NPROCESSORS_CONF) - 1))" nproc); '
+    "ignored=$(sed -n 's/^SigIgn:[[:space:]]*//p' /proc/self/status); "
+    'echo "job on $SLURMD_NODENAME: $(uname -n) $ignored $cpus"'
+)
+"""Prints what a job's programs see of its node, in one line, so that those of several nodes do not mix; for the CPUs,
+it asks for all of them."""
+
+TOLD = re.compile(r"^job on (\S+): (\S+) ([0-9a-f]+) (\d+)$", re.MULTILINE)
+
+SOON = 5
+"""Seconds that the job on all nodes may wait, and then run, more for hundreds of nodes; where it does not, as where
+the prolog of one hangs, each node has a job of its own."""
+
 BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority", "Resources")
 """Words in srun's errors if other jobs use the resources (srun(1), --immediate)."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a small job on a node tells."""
+
+    hostname: str
+    ignored: int  # the signals that its programs ignore, a bit for each
+    cpus: int  # how many CPUs it can use
 
 
 class Slurm:
@@ -85,6 +111,10 @@ class Slurm:
         self.busy: dict[str, str] = {}
         self.turn: tuple[str, ...] | None = None  # see `own_turn`; `None` as long as nobody has asked for it
         self.asking = threading.Lock()
+        self.sound_nodes: Callable[[], Sequence[str]] = tuple  # those that may have a job by what was checked so far
+        self.told: dict[str, Answer] = {}  # by node, of its own job
+        self.telling = threading.Lock()
+        self._on_all: Mapping[str, Answer] | None = None
 
     @cached_property
     def answers(self) -> bool:
@@ -109,6 +139,10 @@ class Slurm:
     @cached_property
     def nodes_at_end(self) -> Mapping[str, Mapping[str, str]]:
         """Slurm's records of all nodes by name, from one query when the other checks have run."""
+        return self.nodes_now()
+
+    def nodes_now(self) -> Mapping[str, Mapping[str, str]]:
+        """Slurm's present records of all nodes by name."""
         return {one["NodeName"]: one for one in records(self.controller.ask(line_of(commands.show_nodes())))}
 
     def partition_states(self) -> dict[str, str]:
@@ -146,21 +180,77 @@ class Slurm:
         """
         for node in nodes:
             self.need_room(node)
+        done = self.submitted(nodes, command, memory=memory, options=options, under=under)
+        if done is None:
+            pytest.skip(f"no partition has all of {fold(nodes)}.")
+        self.explain(nodes, done)
+        return done
+
+    def submitted(
+        self,
+        nodes: Sequence[str],
+        command: str,
+        *,
+        memory: int = SMALL_MEMORY,
+        options: Sequence[str] = (),
+        under: Sequence[str] = (),
+        at_once: bool = False,
+    ) -> CommandResult | None:
+        """The result of srun, whatever it is; `None` if no partition has all these nodes.
+
+        `at_once`: whether it ends if it has not run within some seconds. The other arguments are those of `run`.
+        """
+        wait, seconds = (SOON, SOON + SOON * (1 + len(nodes) / 100)) if at_once else (self.wait_seconds, self.seconds)
         place = self.place(nodes)
         if place is None:
-            pytest.skip(f"no partition has all of {fold(nodes)}.")
+            return None
         self.has_run_jobs = True
         count = len(nodes)
         there = [*place.options, *self.own_turn(), f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
         size = [*SMALL, self.memory_option(nodes, memory), *options]
-        bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
+        bounds = (f"--immediate={wait}", f"--time={max(2, math.ceil(self.seconds / 60))}")
         command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *there, *size, "sh", "-c", command]
-        line = f"timeout --kill-after=5 {self.seconds:.0f} {shlex.join([*under, *self.sender, *command_line])}"
+        line = f"timeout --kill-after=5 {seconds:.0f} {shlex.join([*under, *self.sender, *command_line])}"
         limited = node_state.limited(line_of(commands.waiting_named(self.job_name)))
         script = WATCHED.format(command=line, seconds=LIMIT_SECONDS, limited=limited)
-        done = self.controller.run(script, seconds=self.seconds + 10)
-        self.explain(nodes, done)
-        return done
+        return self.controller.run(script, seconds=seconds + 10)
+
+    def told_by(self, node: str) -> Answer:
+        """What a small job on a node tells: the one on all nodes, where it ran, else one of its own.
+
+        Raises AssertionError if Slurm did not run it; skips if the node takes no jobs now, or has no room.
+        """
+        told = self.on_all.get(node) or self.told.get(node)
+        if not told:
+            found = self.told_by_all((node,))
+            assert node in found, f"the job printed nothing of its node. {JOB_LOGS}"
+            told = self.told[node] = found[node]
+        return told
+
+    def told_by_all(self, nodes: Sequence[str]) -> Mapping[str, Answer]:
+        """What one job on all these nodes tells, by node; see `told_by`."""
+        if {*nodes} <= {*self.on_all}:
+            return self.on_all
+        done = self.run(nodes, TELL)
+        there = f" on {fold(nodes)}" if len(nodes) > 1 else ""
+        assert done.rc == 0, f"the job{there} failed: {job_words(done)}. {JOB_LOGS}"
+        return told_in(done.stdout)
+
+    @property
+    def on_all(self) -> Mapping[str, Answer]:
+        """What the one job on all sound nodes that have room told; it runs once, unless users wait for room."""
+        with self.telling:
+            if self._on_all is None:
+                self._on_all = {}
+                known = self.nodes_now()
+                ready = [
+                    name
+                    for name in self.sound_nodes()
+                    if node_state.is_ready(one := known.get(name, {})) and one.get("CPUAlloc") != one.get("CPUTot")
+                ]
+                if len(ready) > 1 and not self.own_turn() and (done := self.submitted(ready, TELL, at_once=True)):
+                    self._on_all = told_in(done.stdout)
+            return self._on_all
 
     def own_turn(self) -> tuple[str, ...]:
         """The option of srun that lets test jobs pass jobs of users that wait; empty if none waits, or Slurm refuses.
@@ -260,6 +350,11 @@ class Slurm:
             self.controller.run(line_of(commands.cancel_named(self.job_name)))
             if self.turn:
                 self.controller.run(line_of(commands.delete_reservation(self.job_name)))
+
+
+def told_in(output: str) -> dict[str, Answer]:
+    """What jobs told of their nodes, by node."""
+    return {node: Answer(name, int(ignored, 16), int(cpus)) for node, name, ignored, cpus in TOLD.findall(output)}
 
 
 def ping(host: CheckedHost, role: str = "primary") -> str:

@@ -35,9 +35,6 @@ GONE = (
 )
 """Prints the remaining files of jobs, after up to 10 s: Slurm removes them only after srun has ended."""
 
-CPUS = 'taskset --cpu-list "0-$(($(getconf _NPROCESSORS_CONF) - 1))" nproc'
-"""Prints the number of CPUs that a process can use if it requests all of them."""
-
 COMPARE = "compare cgroup.conf with the control groups that the host has mounted (see /var/log/slurmd/slurmd.log)"
 
 
@@ -89,9 +86,7 @@ def test_cores_are_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     threads, cpus = int(record["ThreadsPerCore"]), int(record["CPUTot"])
     if cpus <= threads:
         raise DoesNotApply(f"{node.name} has only one core")
-    done = slurm.run((node.name,), CPUS)
-    assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurmd/slurmd.log there"
-    got = int(done.stdout)
+    got = slurm.told_by(node.name).cpus
     assert got <= threads, (
         f"a job that requested one CPU can use {got} of {cpus}. Repair: {COMPARE}, then {deploy(node.name)}"
     )

@@ -25,7 +25,7 @@ from slurmfab.core.engine.summary import next_step, summary
 from slurmfab.hosts import route
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.host_keys import PinnedKey, known_host
-from slurmfab.hosts.transport import SshTransport
+from slurmfab.hosts.transport import over_ssh
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
@@ -147,7 +147,7 @@ def start(
         options,
         known,
         names,
-        SshTransport(route.to_hosts(known.cluster), policies, asker, password, progress.line),
+        over_ssh(route.to_hosts(known.cluster), policies, asker, password, progress.line),
         progress,
         packages=output.packages,
         hooks=hooks or RunHooks(save_lock=file_writing.save_lock),

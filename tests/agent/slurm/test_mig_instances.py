@@ -19,6 +19,7 @@ from slurmfab.on_hosts.agent.slurm import mig_instances
 from slurmfab.on_hosts.agent.slurm.mig_instances import MigInstances
 
 FIRST, SECOND = "0000:01:00.0", "0000:02:00.0"
+H200 = Path(__file__).parent.parent / "facts/h200"
 LAYOUT = ("2g.10gb", "3g.20gb", "2g.10gb")
 
 
@@ -59,6 +60,13 @@ class Machine(Context):
     def divided(self, *layouts: tuple[str, tuple[str, ...]]) -> Outcome:
         self.calls.clear()
         return apply(MigInstances(layouts), self)
+
+
+class RealGpu(Context):
+    """A host whose nvidia-smi printed this for an H200 with driver 580.159, out of MIG mode."""
+
+    def run(self, argv: Sequence[str], *_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess(argv, 0, (H200 / "nvidia-smi-mig-lgip.txt").read_bytes(), b"")
 
 
 @pytest.fixture
@@ -147,7 +155,19 @@ def test_a_gpu_when_it_cannot_have_the_instances_then_the_reason_is_told(
     done = machine.divided((FIRST, layout))
     assert done.status == FAILED
     assert words in done.message
-    assert ("no profile" in words) == (machine.place / "etc/lab-mig-0").read_text().startswith("Disabled")
+    assert ("no profile" in words) == (not (machine.place / "etc/lab-mig-0").exists()), "its MIG mode was not touched"
+
+
+def test_a_gpu_when_its_driver_tells_no_profiles_without_mig_mode_then_the_mode_goes_back(machine: Machine) -> None:
+    machine.write("etc/lab-mig-old")
+    assert "has no profile 1g.12gb; it has 1g.5gb," in machine.divided((FIRST, ("1g.12gb",))).message
+    assert (machine.place / "etc/lab-mig-0").read_text() == "Disabled\n"
+    assert machine.divided((FIRST, LAYOUT)).status == CHANGED
+
+
+def test_profiles_when_a_real_gpu_tells_them_then_all_are_read_without_mig_mode() -> None:
+    told = mig_instances.offered(RealGpu(), mig_instances.GpuState("00000000:00:06.0", 0, "Disabled", ()))
+    assert told == ["1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]
 
 
 def test_instances_when_a_profile_is_unknown_then_the_present_ones_stay(machine: Machine) -> None:

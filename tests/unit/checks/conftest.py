@@ -13,6 +13,7 @@ import pytest
 from ruled_shells import Rule, RuledShell, daemons_of
 
 from slurmfab.base.errors import HostError
+from slurmfab.base.hostlist import expand
 from slurmfab.cluster.facts import Cgroup, Gpu, Hardware
 from slurmfab.cluster.inventory import loading as inventories
 from slurmfab.cluster.inventory.loading import Inventory
@@ -102,9 +103,13 @@ def sound(name: str) -> dict[str, Rule]:
         "readlink": "",
         "^squeue": "",
         "slurmd -C": f"NodeName={name} {LAYOUT} RealMemory=8000\n",
-        "srun .*n.1-2.*uname -n": "n2\nn1\n",
-        "srun .*uname -n": lambda command: re.findall(r"--nodelist=(\w+)", command)[0] + "\n",
+        "srun .*uname -n": lambda command: told(*expand(re.findall(r"--nodelist=(\S+)", command)[0].strip("'"))),
     }
+
+
+def told(*nodes: str, ignored: str = "0", cpus: str = "1") -> str:
+    """What a job prints of its nodes."""
+    return "".join(f"job on {name}: {name} {ignored} {cpus}\n" for name in nodes)
 
 
 @pytest.fixture

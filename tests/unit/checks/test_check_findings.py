@@ -490,10 +490,9 @@ def test_test_jobs_when_jobs_of_users_wait_then_pass_them_by_a_reservation_that_
     rules["^squeue"] = lambda command: waiting if "--states=PENDING" in command and "--name=" not in command else ""
     rules["^sinfo .*--states=idle,mixed"] = "n2\nn1\n"
     rules["create reservation .*Nodes=n2 CoreCnt=1 .*Flags=IGNORE_JOBS,FLEX"] = refusal(refused) if refused else ""
-    rules["srun .*uname -n"] = "n1\n"
     slurm = bench.slurm
-    for _ in range(2):
-        test_jobs.test_job_runs(bench.hosts["n1"], slurm, bench.known.lock)
+    for node in ("n1", "n2"):
+        test_jobs.test_job_runs(bench.hosts[node], slurm, bench.known.lock)
     slurm.cancel()
     assert sum("create reservation" in command for command in commands) == (waiting != "")
     assert sum(TURN in command for command in commands if "srun" in command) == 2 * passes
@@ -511,6 +510,36 @@ def test_test_jobs_when_slurmctld_is_gone_before_they_know_who_waits_then_are_ca
     assert any("scancel" in command for command in bench.shells["ctl"].commands)
 
 
+@pytest.mark.parametrize(
+    ("printed", "state", "waiting", "jobs"),
+    [
+        ("job on n2: n2 0 1\njob on n1: n1 0 1\n", "IDLE CPUAlloc=0", "", ["n[1-2]"]),
+        ("job on n2: n2 0 1\n", "IDLE CPUAlloc=0", "", ["n[1-2]", "n1"]),
+        ("srun: error: n1 does not answer", "IDLE CPUAlloc=0", "", ["n[1-2]", "n1", "n2"]),
+        ("", "IDLE+DRAIN CPUAlloc=0", "", ["n1", "n2"]),
+        ("", "ALLOCATED CPUAlloc=4", "", ["n1", "n2"]),
+        ("", "IDLE CPUAlloc=0", "41\n", ["n1", "n2"]),
+    ],
+    ids=["all-tell", "one-is-silent", "it-fails", "one-is-drained", "one-is-full", "users-wait"],
+)
+def test_nodes_when_one_job_runs_on_all_of_them_then_only_those_that_told_nothing_have_another(
+    bench: Bench, printed: str, state: str, waiting: str, jobs: list[str]
+) -> None:
+    rules = bench.shells["ctl"].rules
+    shown = "".join(f"NodeName={one} CPUTot=4 State={words}\n" for one, words in (("n1", "IDLE"), ("n2", state)))
+    rules["^squeue"] = lambda command: waiting if "--states=PENDING" in command and "--name=" not in command else ""
+    rules["^sinfo .*--states=idle,mixed"] = "n2\nn1\n"
+    rules["create reservation"] = ""
+    bench.shells["ctl"].rules = {"oneliner show node$": shown, "srun .*n.1-2": printed, **rules}
+    slurm = bench.slurm
+    slurm.sound_nodes = lambda: ("n1", "n2")
+    for node in ("n1", "n2"):
+        test_jobs.test_job_runs(bench.hosts[node], slurm, bench.known.lock)
+        test_jobs.test_jobs_do_not_ignore_sigpipe(bench.hosts[node], slurm)
+    ran = [found[1] for line in bench.shells["ctl"].commands if (found := re.search(r"--nodelist=(\S+?)'? ", line))]
+    assert [one.strip("'") for one in ran] == jobs
+
+
 def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: Bench) -> None:
     bench.shells["ctl"].rules["srun .*uname -n"] = refusal("srun: error: Unable to allocate resources: Invalid account")
     with pytest.raises(AssertionError, match="does not run a job there: Unable to allocate resources: Invalid account"):
@@ -526,6 +555,12 @@ def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: 
             Skipped,
             r"n1 had no room beside other jobs \(41\) for 45 s\. Slurm's reason: Nodes required for job are",
         ),
+        (
+            "ReqNodeNotAvail,_May_be_reserved_for_other_job",
+            Skipped,
+            r"n1 had no room beside other jobs \(41\) for 45 s\. Slurm's reason: ReqNodeNotAvail, May be reserved",
+        ),
+        ("ReqNodeNotAvail,_UnavailableNodes:n1", AssertionError, r"Slurm's reason: ReqNodeNotAvail, Unavailable"),
         ("None", Skipped, r"n1 had no room beside other jobs \(41\) for 45 s\."),
         ("QOSGrpCpuLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: QOSGrpCpuLimit\."),
         ("AssocGrpNodeLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: AssocGrpNodeLimit\."),
@@ -633,7 +668,7 @@ def test_cores_are_held_when_a_job_gets_one_core_at_most(
     cpus: str,
     is_held: bool,
 ) -> None:
-    bench.shells["ctl"].rules["srun .*taskset"] = f"{cpus}\n"
+    bench.shells["ctl"].rules["srun .*uname -n"] = f"job on n1: n1 0 {cpus}\n"
     if is_held:
         test_limits.test_cores_are_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
         return

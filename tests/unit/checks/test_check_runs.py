@@ -216,8 +216,8 @@ def test_run_when_slurmd_is_dead_on_a_node_says_that_no_job_runs_on_all_nodes(lo
 
 
 def test_run_when_a_node_is_drained_says_that_no_job_runs_on_all_nodes(look: Look, shells: dict) -> None:
-    right = shells["ctl"].rules["scontrol .*show node "]
-    shells["ctl"].rules = {"show node n2": right("n2").replace("IDLE", "IDLE+DRAIN"), **shells["ctl"].rules}
+    first, second = shells["ctl"].rules["scontrol .*show node$"].splitlines(keepends=True)
+    shells["ctl"].rules["scontrol .*show node$"] = first + second.replace("IDLE", "IDLE+DRAIN")
     verdict = look("many_nodes")
     assert [result.cause for result in verdict.having("failed")] == [
         "no job runs on n2 now (n2: its state in Slurm is IDLE+DRAIN), so none runs on all nodes."

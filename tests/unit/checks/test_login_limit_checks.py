@@ -9,6 +9,7 @@ from support import cluster
 from slurmfab.commands.checks import test_jobs, test_logins
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.shell import CommandResult
+from slurmfab.commands.checks.slurm import Answer
 
 KNOWN = cluster(
     "cluster: x\ncontrollers: [ctl]\nlogin: [l1]\nnodes: [{hosts: n1}]\n"
@@ -55,18 +56,18 @@ def test_limits_when_nobody_can_see_them_then_the_check_has_not_run(seen: str | 
 
 
 class OneJob:
-    """A Slurm whose jobs print this."""
+    """A Slurm whose jobs tell this."""
 
-    def __init__(self, printed: str) -> None:
-        self.printed = printed
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
 
-    def run(self, *_: object) -> object:
-        return CheckedHost("ctl", RuledShell({"": self.printed})).run("srun")
+    def told_by(self, _: str) -> Answer:
+        return self.answer
 
 
-@pytest.mark.parametrize(("mask", "is_told"), [("0000000000001000", True), ("0000000000000000", False)])
-def test_jobs_that_ignore_sigpipe_are_told(mask: str, is_told: bool) -> None:
-    node, slurm = CheckedHost("n1", RuledShell({})), OneJob(f"SigIgn:\t{mask}\n")
+@pytest.mark.parametrize(("ignored", "is_told"), [(0x1000, True), (0, False)])
+def test_jobs_that_ignore_sigpipe_are_told(ignored: int, is_told: bool) -> None:
+    node, slurm = CheckedHost("n1", RuledShell({})), OneJob(Answer("n1", ignored, 1))
     if not is_told:
         test_jobs.test_jobs_do_not_ignore_sigpipe(node, slurm)  # type: ignore[arg-type]
         return

@@ -1,0 +1,230 @@
+"""Processes that hold the connections to many hosts: one interpreter uses one core, whatever its threads do.
+
+Each is a `slurmfab.hosts.worker` with an SSH transport for its share of the hosts. Requests and answers cross a pipe
+that nobody else has; the sudo password is asked for here, and crosses it with each request that may need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from slurmfab.base.errors import ConnectionLost, SlurmfabError
+from slurmfab.hosts.fan_out import give_up_turn
+from slurmfab.hosts.relays import tell_on_standard_error
+from slurmfab.hosts.session import Line
+from slurmfab.hosts.sudo_password import SudoPassword
+from slurmfab.hosts.transport import Ends
+
+if TYPE_CHECKING:
+    from slurmfab.hosts.host_keys import PinnedKey
+    from slurmfab.hosts.route import Route
+
+BOOT = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from slurmfab.hosts import worker; worker.main()"
+)
+"""Python text: runs a worker with the modules of this program."""
+
+LINE, TURN, TELL, DONE, FAILED = "line", "turn", "tell", "done", "failed"
+"""Kinds of messages of a worker: a line of an answer, a host that may be off, a line for people, and the two ends."""
+
+END_SECONDS = 10  # how long a worker may take to close its connections
+
+TAKEN = "taken"  # the message to a worker that a line with a part of large data was taken
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a worker needs for its share of the hosts."""
+
+    routes: Mapping[str, Route]
+    policies: Mapping[str, PinnedKey]
+    workers: int  # how many there are
+
+
+@dataclass(frozen=True)
+class Reply:
+    """How a request ended."""
+
+    value: Any
+    used_password: bool
+    host_key: tuple[str, str] | None
+    ends: Ends
+
+
+class SharedTransport:
+    """A transport whose connections are those of workers; see `SshTransport`."""
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        policies: Mapping[str, PinnedKey],
+        ask_password: Callable[[], str] | None = None,
+        password: str = "",
+        tell: Callable[[str], None] = tell_on_standard_error,
+        *,
+        count: int,
+    ) -> None:
+        self.sudo = SudoPassword(ask_password, password)
+        self.worker_of: dict[str, Worker] = {}
+        self.replies: dict[str, Reply] = {}
+        for hosts in shares(routes, count):
+            needed = {*hosts, *(relay.host for host in hosts for relay in routes[host].relays)}
+            known = {host: policy for host, policy in policies.items() if host in needed}
+            mine = Share({host: routes[host] for host in hosts}, known, count)
+            self.worker_of.update(dict.fromkeys(hosts, Worker(mine, tell)))
+
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        """Send a request, and return the lines of the answer; see `Transport`."""
+        answer: tuple[Line, ...] = self.ask("call", host, request, heard=heard)
+        return answer
+
+    def ask(self, method: str, host: str, *arguments: Any, heard: Callable[[Line], None] = lambda _: None) -> Any:
+        """The result of a method of the transport in a host's worker; its error is raised here."""
+
+        def attempt(password: str) -> tuple[Any, bool]:
+            reply = self.worker_of[host].ask(method, host, arguments, password, heard)
+            self.replies[host] = reply
+            return reply.value, reply.used_password
+
+        return self.sudo.log_in(attempt)
+
+    def install_python(self, host: str) -> None:
+        """Install python3 on a host; see `Transport`."""
+        self.ask("install_python", host)
+
+    def log_in_again(self, host: str) -> None:
+        """Log in anew; see `Transport`."""
+        self.ask("log_in_again", host)
+
+    def host_key(self, host: str) -> tuple[str, str] | None:
+        """The public SSH host key that a host showed with its last answer; `None` for none yet."""
+        return self.replies[host].host_key if host in self.replies else None
+
+    def ends(self, host: str) -> Ends:
+        """The IP addresses at the ends of the connection of a host's last answer."""
+        return self.replies[host].ends if host in self.replies else Ends()
+
+    def close(self) -> None:
+        """Close all connections, and end the workers."""
+        workers = tuple(dict.fromkeys(self.worker_of.values()))
+        for worker in workers:
+            worker.end()
+        for worker in workers:
+            worker.wait()
+
+
+def shares(routes: Mapping[str, Route], count: int) -> Iterator[tuple[str, ...]]:
+    """The hosts of each of so many workers; a relay and those behind it are in one, since they share its connection."""
+    groups: dict[str, list[str]] = {}
+    for host, route in routes.items():
+        groups.setdefault(route.relays[0].host if route.relays else host, []).append(host)
+    parts: list[list[str]] = [[] for _ in range(count)]
+    for group in sorted(groups.values(), key=len, reverse=True):
+        min(parts, key=len).extend(group)
+    yield from (tuple(part) for part in parts if part)
+
+
+class Worker:
+    """A process with the connections to some hosts; it starts with the first request, and ends with this program."""
+
+    def __init__(self, share: Share, tell: Callable[[str], None]) -> None:
+        self.share = share
+        self.tell = tell
+        self.numbers = itertools.count()
+        self.waiting: dict[int, SimpleQueue[tuple[str, Any]]] = {}
+        self.starting, self.sending = threading.Lock(), threading.Lock()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.pipe: Connection | None = None
+
+    def start(self) -> Connection:
+        """The pipe to the process, which is started if it is not there yet."""
+        with self.starting:
+            if self.pipe is None:
+                import pickle  # few runs have so many hosts
+
+                self.pipe, theirs = Pipe()
+                # In a session of its own, Ctrl-C reaches this program alone, which then closes all connections.
+                self.process = subprocess.Popen(
+                    [sys.executable, "-c", BOOT, str(theirs.fileno())], stdin=subprocess.PIPE,
+                    pass_fds=[theirs.fileno()], start_new_session=True,
+                )  # fmt: skip
+                theirs.close()
+                assert self.process.stdin
+                with self.process.stdin as given:
+                    given.write(pickle.dumps(sys.path))
+                self.pipe.send(self.share)
+                threading.Thread(target=self.read, args=(self.pipe,), daemon=True, name="worker").start()
+            return self.pipe
+
+    def ask(
+        self, method: str, host: str, arguments: tuple[Any, ...], password: str, heard: Callable[[Line], None]
+    ) -> Reply:
+        """Have the worker's transport do something for a host. Raises its error, or ConnectionLost if it has ended."""
+        number, answers = next(self.numbers), SimpleQueue[tuple[str, Any]]()
+        self.waiting[number] = answers
+        try:
+            self.send((number, method, (host, *arguments), password))
+            while True:
+                kind, value = answers.get()
+                if kind == DONE:
+                    reply: Reply = value
+                    return reply
+                if kind == FAILED:
+                    raise value or ConnectionLost(host, "the process that held its connection has ended.")
+                if kind == TURN:
+                    give_up_turn()
+                    continue
+                heard(value)
+                if "piece" in value:
+                    self.send((number, TAKEN, (), ""))
+        finally:
+            del self.waiting[number]
+
+    def send(self, message: tuple[int, str, tuple[Any, ...], str]) -> None:
+        """Send a message; where the worker has ended, `read` tells it to all that wait."""
+        pipe = self.start()
+        with self.sending, contextlib.suppress(OSError):
+            pipe.send(message)
+
+    def read(self, pipe: Connection) -> None:
+        """Hand out what the worker sends, until it ends."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                number, kind, value = pipe.recv()
+                if kind == TELL:
+                    self.tell(value)
+                elif number in self.waiting:
+                    self.waiting[number].put((kind, value))
+        pipe.close()
+        for answers in tuple(self.waiting.values()):
+            answers.put((FAILED, None))
+
+    def end(self) -> None:
+        """Have the process close its connections and end."""
+        if self.pipe is not None:
+            with contextlib.suppress(OSError):
+                self.pipe.send(None)
+
+    def wait(self) -> None:
+        """Wait until the process has ended; one that does not end is killed."""
+        if self.process is not None:
+            try:
+                self.process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+
+
+def as_told(error: BaseException) -> BaseException:
+    """An error as it crosses to the main process: those of other kinds are bugs, whose text is kept."""
+    return error if isinstance(error, SlurmfabError) else SlurmfabError(f"{type(error).__name__}: {error}")
