@@ -21,6 +21,7 @@ from slurmfab.commands.history.listing import History, RecordedRun
 from slurmfab.commands.import_cluster.importing import Imported
 from slurmfab.commands.logs.showing import Logs
 from slurmfab.commands.quickcheck.lines import Summary
+from slurmfab.commands.rehearse.verdict import Rehearsal
 from slurmfab.commands.support_bundle.making import Written
 from slurmfab.commands.update.plan import UpdatePlan
 from slurmfab.commands.upgrade.plan import UpgradePlan
@@ -70,6 +71,7 @@ OUTPUTS = (
     Output("drift", "Drift", Compared, ("drift",)),
     Output("logs", "Logs", Logs, ("logs",)),
     Output("explain", "Explanation", Explanation, ("explain",)),
+    Output("rehearsal", "Rehearsal", Rehearsal, ("rehearse",)),
     Output("usage", "Use over time", Told, ("usage",)),
     Output("history", "History", History, ("history",)),
     Output("history-run", "A recorded run", RecordedRun, ("history RUN",)),

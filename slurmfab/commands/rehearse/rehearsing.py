@@ -1,0 +1,339 @@
+"""`fab rehearse`: carries a command out on a twin of the cluster, and tells how that went."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from slurmfab import lab as labs
+from slurmfab.base import atomic_file, strict_json
+from slurmfab.base.errors import InputError, LabError, SlurmfabError
+from slurmfab.base.exit_codes import DONE
+from slurmfab.base.hostlist import expand, fold
+from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory import loading, reading
+from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.shared_files import FilesRead
+from slurmfab.commands.backup.archive import Backup
+from slurmfab.commands.rehearse import playing, restored, twin, workload
+from slurmfab.commands.rehearse.playing import Before, Outcome, Site
+from slurmfab.commands.rehearse.stage import Done, Stage, standing
+from slurmfab.commands.rehearse.verdict import Attempt, Rehearsal, durations, write
+from slurmfab.commands.rehearse.workload import Workload
+from slurmfab.core.engine import missing_lock, record, rehearsals, session
+from slurmfab.core.engine.record import Record
+from slurmfab.core.engine.rehearsals import Rehearsed
+from slurmfab.core.engine.requests import gather
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.core.engine.saved_plan import Files
+from slurmfab.core.engine.session import Output
+from slurmfab.core.status import snapshot
+from slurmfab.lab import needs
+
+HOST_MEMORY = 400 << 20  # bytes that a host of the twin needs, with its disk
+FIRST_KILL, KILL_STEP = 2.0, 3.0  # seconds after which the first run is killed, and how much later each next one
+CUT_AFTER, CUT_SECONDS = 3.0, 5.0  # when the power of a node is cut, and for how long
+MOST_LINES = 12  # lines of a command's errors that are told
+DEPLOYING = ("add-node", "deploy", "import", "remove-node", "replace-node", "restore", "upgrade")
+"""Commands after which the hosts are as the cluster file in their record says."""
+
+_PLACE = re.compile(r":\d+(?=: )")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be rehearsed."""
+
+    words: tuple[str, ...]  # the command line, without the program's name, `--cluster` and `--json`
+    hosts: str = ""  # hostlist of the hosts that it names
+    kills: int = 0  # how many times it is killed
+    cut: str = ""  # the host whose power is cut; empty for none
+    keep: bool = False  # whether the twin stays up
+
+    @property
+    def command(self) -> str:
+        """The command line for people."""
+        return shlex.join(self.words)
+
+
+@dataclass(frozen=True)
+class Original:
+    """What is known of the real cluster; no host of it is asked any more."""
+
+    known: Inventory  # as it shall be: the files here
+    former: Inventory  # as it is deployed
+    codename: str  # of the controller's distribution; empty if it did not answer
+    backup: Backup | None  # the newest one
+    workload: Workload  # the kinds of last week's jobs
+    notes: tuple[str, ...] = field(default=())  # what could not be found out, for people
+
+
+def rehearse(cluster: str, wanted: Wanted, output: Output) -> int:
+    """Rehearse a command. Raises InputError for wrong input; SlurmfabError if there can be no twin of the cluster."""
+    begun, progress = datetime.now(timezone.utc), output.progress()
+    known = loading.load_named(cluster)
+    missing_lock.require_deployed(known)
+    if reason := labs.obstacle():
+        raise LabError(reason)
+    named = tuple(host for text in (wanted.hosts, wanted.cut) if text for host in expand(text))
+    original = questions(known, output)
+    versions = ((original.former.cluster, original.former.lock), (known.cluster, known.lock))
+    made = twin.make(lab_name(known.path), versions, original.codename, named)
+    refuse_unknown(made, named)
+    refuse_too_large(made)
+    files = Files.of(known.path)
+    with standing(made, known.path, lambda line: progress.line(f"twin: {line}"), keep=wanted.keep) as stage:
+        found = carried_out(original, wanted, stage, progress.line, begun)
+    keep_record(known.path, files, found)
+    output.write_json(found)
+    write(found, output.stream, verbose=output.verbose)
+    if wanted.keep:
+        output.progress().line(f"The twin stays up: {stage.cluster_file}. To remove it: {FAB} lab-down --name "
+                               f"{made.spec.name}.")  # fmt: skip
+    return found.exit_code
+
+
+def lab_name(path: Path) -> str:
+    """The name of the twin's lab, which follows from the cluster file's path."""
+    return "t" + hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:7]
+
+
+def refuse_unknown(made: twin.Twin, named: Sequence[str]) -> None:
+    """Refuse hosts that the cluster does not have, by InputError."""
+    if unknown := [host for host in named if host not in made.hosts]:
+        raise InputError(f"{fold(unknown)}: not in the cluster file. Nothing was started.")
+
+
+def refuse_too_large(made: twin.Twin) -> None:
+    """Refuse a twin for which this machine has too little memory. Raises LabError if it has."""
+    text = needs.MEMORY.read_text()
+    available = int(re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE)[1]) << 10  # type: ignore[index]
+    needed = len(made.hosts) * HOST_MEMORY
+    if available < needed:
+        raise LabError(
+            f"A twin of {len(made.hosts)} hosts ({fold(made.hosts)}) needs {needed >> 20} MiB of memory, and this "
+            f"machine has {available >> 20} MiB left. Nothing was started. Rehearse on a larger machine."
+        )
+
+
+def questions(known: Inventory, output: Output) -> Original:
+    """Ask the real cluster, and look at what is beside its file."""
+    notes: list[str] = []
+    codename = ""
+    played = workload.from_file(known.cluster)
+    run = session.start(known, known.cluster.controller, output, RunOptions("rehearse", installs_python=False))
+    try:
+        with session.ending(run, tells=False):
+            codename = gather(run, (known.cluster.controller,), may_prepare=False)[known.cluster.controller].codename
+            played = workload.ask(known.cluster, run.transport)
+    except SlurmfabError as error:
+        notes.append(f"The controller did not answer, and its distribution is taken from the lock: {error}")
+    backup, note = restored.newest(known.path)
+    deployed = former(known)
+    if deployed is None:
+        notes.append("What is deployed is not on record here: the twin began with the cluster file as it is now.")
+    return Original(known, deployed or known, codename, backup, played, tuple(filter(None, (*notes, note))))
+
+
+def former(known: Inventory) -> Inventory | None:
+    """The cluster as it is deployed, by the records of runs; `None` where there are none."""
+    records, _ = record.load_all(known.path)
+    for one in reversed(records):
+        if one.command in DEPLOYING and one.cluster_file and one.lock and one.ended and one.exit_code == DONE:
+            with suppress(InputError):
+                text, lock = one.cluster_file, json.dumps(one.lock).encode()
+                files = FilesRead(text.encode(), lock, one.ended.timestamp())
+                there = loading.parse(text, str(known.path))
+                return Inventory(there, locks.parse(lock, known.path), known.path, files)
+    return None
+
+
+def carried_out(
+    original: Original, wanted: Wanted, stage: Stage, tell: Callable[[str], None], begun: datetime
+) -> Rehearsal:
+    """Bring the twin to the state of the cluster, carry the command out there, and look at what that did."""
+    made = twin.placed(stage.twin, stage.lab)
+    write_files(original.former, made, stage, with_lock=True)
+    tell("twin: brought to the state of the cluster")
+    bring_up(original, stage)
+    before, jobs = checked(stage), begin_jobs(original, wanted, stage)
+    write_files(original.known, made, stage)
+    tell(f"rehearsing: {wanted.command}")
+    earlier = {one.run for one in records_of(stage)}
+    attempts, last = attempted(wanted, stage)
+    runs = [one.steps for one in records_of(stage) if one.run not in earlier]
+    outcome, after = end_jobs(original, stage, jobs), checked(stage)
+    found = [*failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
+    look_at = [f"Already before, check-cluster failed: {one}" for one in before.failed.values()]
+    look_at += [f"After the command, slurmctld writes: {one}" for one in outcome.errors]
+    look_at += original.notes
+    return Rehearsal(
+        original.known.cluster.name, wanted.command, begun, tuple(found), tuple(look_at), attempts, sum(runs, ()),
+        durations(runs, made.standing_for, at_once_of(wanted)), outcome.lines, before.headline, after.headline,
+        {host: made.standing_for.get(host, ()) for host in made.hosts},
+        original.backup.made if original.backup else "", made.unknown,
+    )  # fmt: skip
+
+
+def write_files(some: Inventory, made: twin.Twin, stage: Stage, *, with_lock: bool = False) -> None:
+    """Write the twin's cluster file, and its first lock; SlurmfabError if the file allows no twin."""
+    text = some.files.cluster.decode() if some.files and some.files.cluster else loading.read_text(some.path)
+    twin_text = twin.file_text(reading.read(text, str(some.path)).shape, some.cluster, made)
+    try:
+        loading.parse(twin_text, "the twin's cluster file")
+    except InputError as error:
+        raise SlurmfabError(f"There can be no twin of this cluster: {error}") from error
+    atomic_file.write(stage.cluster_file, twin_text)
+    if with_lock:
+        atomic_file.write(loading.lock_path(stage.cluster_file), twin.lock_text(some.lock, made, stage.lab))
+
+
+def bring_up(original: Original, stage: Stage) -> None:
+    """Deploy what is deployed on the cluster, with the state of its backup; SlurmfabError if that fails."""
+    commands: list[tuple[str, ...]] = [("deploy", "--move-ids")]  # the packages have made the users by other numbers
+    if original.backup:
+        path = restored.without_secrets(original.backup, stage.home)
+        commands.append(("restore", str(path), "--trust-archive", "--abandon-jobs"))
+    for words in commands:
+        done = stage.carry_out(*words)
+        if done.exit_code != DONE:
+            raise SlurmfabError(
+                "The twin could not be brought to the state of the cluster, so nothing was rehearsed. There "
+                f"{words[0]} failed: " + "\n".join(last_lines(done, stage))
+            )
+
+
+def begin_jobs(original: Original, wanted: Wanted, stage: Stage) -> Before:
+    """Submit jobs like last week's on the twin, and see how each kind fares."""
+    script = playing.people_script(original.workload, [user.name for user in original.known.cluster.users])
+    for host in stage.twin.hosts:
+        stage.shell(script, host)
+    controller = original.former.cluster.controller
+    with stage.transport() as transport:
+        nodes = snapshot.ask_up(transport, controller, ("nodes",)).nodes
+        site = Site(transport.call, controller, stage.shell)
+        seconds = playing.DRAINED if "--drain-first" in wanted.words else playing.DAY
+        return playing.begin(site, workload.fit(original.workload, nodes), nodes, seconds)
+
+
+def end_jobs(original: Original, stage: Stage, jobs: Before) -> Outcome:
+    """What became of the jobs, and how each kind fares now."""
+    controller = original.known.cluster.controller
+    with stage.transport() as transport:
+        return playing.end(Site(transport.call, controller, stage.shell), jobs)
+
+
+def harm(wanted: Wanted, outcome: Outcome) -> list[str]:
+    """What the command did to jobs, unless they were to be discarded, or a power cut ended them."""
+    if outcome.tally is None:
+        return list(outcome.lines[:1])
+    may_lose = wanted.words[0] == "restore" and "--overwrite" in wanted.words
+    without_power = frozenset(expand(wanted.cut)) if wanted.cut else frozenset()
+    lost = [one.loss for one in outcome.tally.lost
+            if not may_lose and without_power.isdisjoint(expand(one.nodes) if one.nodes else ())]  # fmt: skip
+    return [*outcome.worse, *lost]
+
+
+def attempted(wanted: Wanted, stage: Stage) -> tuple[tuple[Attempt, ...], Done]:
+    """Carry the command out, with the faults that were asked for, until nothing disturbs it; and its last run."""
+    attempts: list[Attempt] = []
+    for number in range(wanted.kills):
+        delay = FIRST_KILL + number * KILL_STEP
+        done = stage.carry_out(*wanted.words, meanwhile=lambda process, delay=delay: kill_after(process, delay))  # type: ignore[misc]
+        fault = f"killed after {delay:.0f} s" if done.exit_code < 0 else "ended before it was to be killed"
+        attempts.append(Attempt(done.seconds, done.exit_code, fault))
+    if wanted.cut:
+        host = expand(wanted.cut)[0]
+        done = stage.carry_out(*wanted.words, meanwhile=lambda process: cut_power(process, stage, host))
+        attempts.append(Attempt(done.seconds, done.exit_code, f"the power of {host} was cut for {CUT_SECONDS:.0f} s"))
+    last = stage.carry_out(*wanted.words)
+    return (*attempts, Attempt(last.seconds, last.exit_code)), last
+
+
+def kill_after(process: subprocess.Popen[bytes], delay: float) -> None:
+    """Kill a process after some seconds, unless it ends by itself."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(delay)
+        return
+    process.kill()
+
+
+def cut_power(process: subprocess.Popen[bytes], stage: Stage, host: str) -> None:
+    """Cut the power of a host while a process works, and give it back."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(CUT_AFTER)
+    stage.cut(host)
+    time.sleep(CUT_SECONDS)
+    stage.restore_power(host)
+
+
+def records_of(stage: Stage) -> tuple[Record, ...]:
+    """The records of runs on the twin."""
+    return record.load_all(stage.cluster_file)[0]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The result of check-cluster on the twin."""
+
+    headline: str
+    failed: Mapping[tuple[str, str, str], str]  # what failed, for people, by group, check and host
+
+
+def checked(stage: Stage) -> Checked:
+    """Check the twin."""
+    path = stage.home / "checks.json"
+    path.unlink(missing_ok=True)
+    done = stage.carry_out("check-cluster", "--json", str(path))
+    if not path.exists():
+        return Checked("none could be made", {("", "", ""): " ".join(last_lines(done, stage))})
+    told: Any = strict_json.parse(path.read_bytes(), path)
+    failed = {(one["group"], one["check"], one["host"]): f"{one['host']}: {one['cause']}"
+              for one in told["checks"] if one["outcome"] == "failed"}  # fmt: skip
+    return Checked(f"{told['passed']} passed, {told['failed']} failed, {told['not_run']} not run", failed)
+
+
+def worse_checks(before: Checked, after: Checked) -> list[str]:
+    """What check-cluster finds after the command and did not find before."""
+    return [f"check-cluster fails afterwards: {text}" for key, text in after.failed.items() if key not in before.failed]
+
+
+def failure(wanted: Wanted, last: Done, stage: Stage) -> list[str]:
+    """Why the command failed on the twin; empty if it did not."""
+    if last.exit_code == DONE:
+        return []
+    how = f"was ended by signal {-last.exit_code}" if last.exit_code < 0 else f"ends with exit code {last.exit_code}"
+    return [*last_lines(last, stage), f"{wanted.words[0]} {how}."]
+
+
+def last_lines(done: Done, stage: Stage) -> list[str]:
+    """The last lines of a command's errors, without the twin's own paths."""
+    lines = [line.rstrip() for line in done.errors.splitlines() if line.strip()] or done.output.splitlines()
+    place = f"{stage.cluster_file.parent}/"
+    return [_PLACE.sub("", line).replace(place, "") if place in line else line for line in lines[-MOST_LINES:]]
+
+
+def at_once_of(wanted: Wanted) -> float:
+    """The part of the compute nodes that an upgrade does at a time; 0 for another command."""
+    if wanted.words[0] != "upgrade":
+        return 0
+    given = dict(pairwise(wanted.words)).get("--at-once", "10%")
+    return float(given.rstrip("%")) / 100 if given.endswith("%") else 0.1
+
+
+def keep_record(path: Path, files: Files, found: Rehearsal) -> None:
+    """Keep the rehearsal beside the cluster file."""
+    cause = found.found[0] if found.found else ""
+    rehearsals.keep(path, Rehearsed(found.command, found.begun, found.verdict, cause, files.cluster, files.lock))

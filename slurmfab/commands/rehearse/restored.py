@@ -1,0 +1,100 @@
+"""The newest backup of a cluster, and of it what its twin gets: slurmctld's state and the database.
+
+Keys and passwords are not in it, and the scripts of its jobs end at once: what users have written runs on no twin.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+from slurmfab.base.archive import Part
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.commands.backup import archive
+from slurmfab.commands.backup.archive import Backup
+from slurmfab.on_hosts.agent.backup import archive as parts
+from slurmfab.on_hosts.agent.backup.archive import Archive
+
+TAKEN = (parts.STATE, parts.DATABASE)
+"""Parts of a backup that the twin gets; keys and passwords are new there."""
+
+PIECE_BYTES = 1 << 20
+
+SCRIPT = "script"  # the name of a job's script in slurmctld's state
+INSTEAD = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"  # slurmctld writes a zero at its end
+
+
+def newest(cluster_file: Path) -> tuple[Backup | None, str]:
+    """The newest backup beside the cluster file, or why it is not used, for people."""
+    found = archive.all_in(archive.directory(cluster_file))
+    if not found:
+        return None, ""
+    try:
+        backup = archive.verified(found[-1])
+    except SlurmfabError as error:
+        return None, f"The newest backup is not used: {error}"
+    if backup.encrypted_to:
+        return None, f"The newest backup, {backup.path.name}, is encrypted, so the twin has no jobs and no history."
+    if parts.STATE not in backup.parts:
+        return None, f"The newest backup, {backup.path.name}, has no state of slurmctld, so the twin has no jobs."
+    return backup, ""
+
+
+def without_secrets(backup: Backup, directory: Path) -> Path:
+    """Write an archive into a directory of the twin's with the state and the database of a backup; its path.
+
+    Raises InputError if it cannot be written.
+    """
+    try:
+        made = Archive(str(directory), f"state-of-{backup.cluster}")
+        try:
+            for name in TAKEN:
+                if name in backup.parts:
+                    made.begin()
+                    (add_state if name == parts.STATE else add)(made, backup.parts[name])
+                    made.end(name)
+            return Path(made.finish(manifest(backup)))
+        finally:
+            made.abandon()
+    except OSError as error:
+        raise InputError(f"The state of the backup cannot be written: {error.strerror}.") from error
+
+
+def add(made: Archive, part: Part) -> None:
+    """Write a part of a backup into an archive."""
+    for piece in part.pieces(PIECE_BYTES, "Rehearse again."):
+        made.write(piece.data)
+
+
+def add_state(made: Archive, part: Part) -> None:
+    """Write slurmctld's state into an archive, with a script that ends at once for each job. Raises OSError."""
+
+    class Sink(io.RawIOBase):
+        """The archive as a file."""
+
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            """Append bytes to the present part."""
+            made.write(bytes(data))
+            return len(data)
+
+    with part.path.open("rb") as file:
+        file.seek(part.offset)
+        with (
+            tarfile.open(fileobj=file, mode="r|gz", tarinfo=parts.BoundedHeader) as known,
+            tarfile.open(fileobj=Sink(), mode="w|gz") as left,
+        ):
+            for member in known:
+                content = known.extractfile(member)
+                if content and Path(member.name).name == SCRIPT:
+                    member.size, content = len(INSTEAD), io.BytesIO(INSTEAD)
+                left.addfile(member, content)
+
+
+def manifest(backup: Backup) -> dict[str, object]:
+    """The values of the archive's manifest besides its list of parts."""
+    jobs = None if backup.jobs is None else sorted(backup.jobs)
+    return {
+        "cluster": backup.cluster, "made": backup.made, "by": backup.by, "slurm": backup.slurm,
+        "next_job_id": backup.next_job_id, "jobs": jobs, "left_out": dict(backup.left_out),
+    }  # fmt: skip
