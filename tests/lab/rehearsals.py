@@ -61,7 +61,6 @@ class Rehearsal:
         command: what is rehearsed, without `--cluster`.
         wanted: words of the report that name the fault.
         code: the exit code of the rehearsal.
-        newer: whether hosts need a newer Slurm, which takes minutes.
     """
 
     name: str
@@ -71,7 +70,6 @@ class Rehearsal:
     command: str = "deploy"
     wanted: tuple[str, ...] = ()
     code: int = 1
-    newer: bool = False
 
 
 def merged(base: Any, change: Any) -> Any:

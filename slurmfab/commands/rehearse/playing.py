@@ -24,6 +24,7 @@ SHORT, LONG = "exec srun true", "exec sleep {}"
 DAY, DRAINED = 86400, 20
 """For how many seconds jobs run on: for longer than the change, or so that a command that waits for them can go on."""
 
+FIRST_UID = 1000  # of people
 SBATCH_SECONDS = 20  # sbatch tries again for minutes where slurmctld has too many jobs
 OUTPUT = "/var/tmp/slurmfab-rehearsal-"  # noqa: S108 - on the twin; where jobs write, with their number; in no private directory of a job
 PATIENCE = 20.0  # seconds without any news after which short jobs are not waited for
@@ -100,6 +101,7 @@ def people_script(workload: Workload, known: Iterable[str]) -> str:
     return "".join(
         f"id {name} >/dev/null 2>&1 || useradd --no-create-home --non-unique --uid {uid} {name}\n"
         for name, uid in sorted((shlex.quote(name), uid) for name, uid in names.items() if name not in {*known})
+        if uid >= FIRST_UID
     )
 
 

@@ -10,14 +10,14 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from slurmfab import lab as labs
-from slurmfab.base import atomic_file, strict_json
+from slurmfab.base import atomic_file, strict_json, terminal
 from slurmfab.base.errors import InputError, LabError, SlurmfabError
 from slurmfab.base.exit_codes import DONE
 from slurmfab.base.hostlist import expand, fold
@@ -43,13 +43,18 @@ from slurmfab.core.status import snapshot
 from slurmfab.lab import needs
 
 HOST_MEMORY = 400 << 20  # bytes that a host of the twin needs, with its disk
-FIRST_KILL, KILL_STEP = 2.0, 3.0  # seconds after which the first run is killed, and how much later each next one
-CUT_AFTER, CUT_SECONDS = 3.0, 5.0  # when the power of a node is cut, and for how long
-MOST_LINES = 12  # lines of a command's errors that are told
+FIRST_KILL, KILL_STEP = 0.2, 2.0  # seconds of work after which the first run is killed, and how much later each next
+CUT_AFTER, CUT_SECONDS = 0.2, 5.0  # after how much work the power of a host is cut, and for how long
+POLL_SECONDS = 0.02
+CHECK_SECONDS = 300.0  # how long check-cluster may take
+MOST_LINES, LONGEST_LINE = 12, 1000  # lines of a command's errors that are told, and their characters
 DEPLOYING = ("add-node", "deploy", "import", "remove-node", "replace-node", "restore", "upgrade")
 """Commands after which the hosts are as the cluster file in their record says."""
 
-_PLACE = re.compile(r":\d+(?=: )")
+_PLACE = re.compile(r":\d+(?=: )")  # a line of the twin's cluster file, which has other lines than the real one
+_REFUSED = re.compile(
+    r"^Refused, [^\n]*:\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL
+)  # the reasons in an upgrade's plan
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,12 @@ class Wanted:
     kills: int = 0  # how many times it is killed
     cut: str = ""  # the host whose power is cut; empty for none
     keep: bool = False  # whether the twin stays up
+    shown: str = ""  # the command line for people, where it is another one than on the twin
 
     @property
     def command(self) -> str:
         """The command line for people."""
-        return shlex.join(self.words)
+        return self.shown or shlex.join(self.words)
 
 
 @dataclass(frozen=True)
@@ -85,23 +91,22 @@ def rehearse(cluster: str, wanted: Wanted, output: Output) -> int:
     begun, progress = datetime.now(timezone.utc), output.progress()
     known = loading.load_named(cluster)
     missing_lock.require_deployed(known)
-    if reason := labs.obstacle():
-        raise LabError(reason)
+    files, deployed, archive = Files.of(known.path), former(known), restored.to_restore(wanted.words)
+    versions = [(one.cluster, one.lock) for one in (deployed or known, known)]
     named = tuple(host for text in (wanted.hosts, wanted.cut) if text for host in expand(text))
-    original = questions(known, output)
-    versions = ((original.former.cluster, original.former.lock), (known.cluster, known.lock))
-    made = twin.make(lab_name(known.path), versions, original.codename, named)
-    refuse_unknown(made, named)
-    refuse_too_large(made)
-    files = Files.of(known.path)
+    chosen = twin.choose(versions, named)
+    refuse_unknown(chosen, named)
+    require_machine(chosen)
+    original = questions(known, deployed, output)
+    made = twin.make(lab_name(known.path), chosen, versions, original.codename)
     with standing(made, known.path, lambda line: progress.line(f"twin: {line}"), keep=wanted.keep) as stage:
-        found = carried_out(original, wanted, stage, progress.line, begun)
+        words = restored.words_for_twin(wanted.words, archive, known.path, stage.home)
+        found = carried_out(original, replace(wanted, words=words, shown=wanted.command), stage, progress.line, begun)
     keep_record(known.path, files, found)
     output.write_json(found)
     write(found, output.stream, verbose=output.verbose)
     if wanted.keep:
-        output.progress().line(f"The twin stays up: {stage.cluster_file}. To remove it: {FAB} lab-down --name "
-                               f"{made.spec.name}.")  # fmt: skip
+        progress.line(f"The twin stays up: {stage.cluster_file}. To remove it: {FAB} lab-down --name {made.spec.name}.")
     return found.exit_code
 
 
@@ -110,40 +115,40 @@ def lab_name(path: Path) -> str:
     return "t" + hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:7]
 
 
-def refuse_unknown(made: twin.Twin, named: Sequence[str]) -> None:
+def refuse_unknown(chosen: twin.Chosen, named: Sequence[str]) -> None:
     """Refuse hosts that the cluster does not have, by InputError."""
-    if unknown := [host for host in named if host not in made.hosts]:
+    if unknown := [host for host in named if host not in chosen.hosts]:
         raise InputError(f"{fold(unknown)}: not in the cluster file. Nothing was started.")
 
 
-def refuse_too_large(made: twin.Twin) -> None:
-    """Refuse a twin for which this machine has too little memory. Raises LabError if it has."""
-    text = needs.MEMORY.read_text()
-    available = int(re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE)[1]) << 10  # type: ignore[index]
-    needed = len(made.hosts) * HOST_MEMORY
+def require_machine(chosen: twin.Chosen) -> None:
+    """Check that this machine can run the twin. Raises LabError, with what is missing, if it cannot."""
+    if reason := labs.obstacle():
+        raise LabError(reason)
+    if not labs.names():  # another lab shows that it can have one
+        needs.require()
+    available, needed = needs.available_memory(), len(chosen.hosts) * HOST_MEMORY
     if available < needed:
         raise LabError(
-            f"A twin of {len(made.hosts)} hosts ({fold(made.hosts)}) needs {needed >> 20} MiB of memory, and this "
+            f"A twin of {len(chosen.hosts)} hosts ({fold(chosen.hosts)}) needs {needed >> 20} MiB of memory, and this "
             f"machine has {available >> 20} MiB left. Nothing was started. Rehearse on a larger machine."
         )
 
 
-def questions(known: Inventory, output: Output) -> Original:
-    """Ask the real cluster, and look at what is beside its file."""
+def questions(known: Inventory, deployed: Inventory | None, output: Output) -> Original:
+    """Ask the real cluster, and look at its newest backup. `deployed`: the cluster as it is now, if that is known."""
     notes: list[str] = []
-    codename = ""
-    played = workload.from_file(known.cluster)
-    run = session.start(known, known.cluster.controller, output, RunOptions("rehearse", installs_python=False))
+    if deployed is None:
+        notes.append("What is deployed is not on record here: the twin began with the cluster file as it is now.")
+    codename, played, controller = "", workload.from_file(known.cluster), known.cluster.controller
+    run = session.start(known, controller, output, RunOptions("rehearse", installs_python=False))
     try:
         with session.ending(run, tells=False):
-            codename = gather(run, (known.cluster.controller,), may_prepare=False)[known.cluster.controller].codename
+            codename = gather(run, (controller,), may_prepare=False)[controller].codename
             played = workload.ask(known.cluster, run.transport)
     except SlurmfabError as error:
         notes.append(f"The controller did not answer, and its distribution is taken from the lock: {error}")
     backup, note = restored.newest(known.path)
-    deployed = former(known)
-    if deployed is None:
-        notes.append("What is deployed is not on record here: the twin began with the cluster file as it is now.")
     return Original(known, deployed or known, codename, backup, played, tuple(filter(None, (*notes, note))))
 
 
@@ -166,7 +171,7 @@ def carried_out(
     """Bring the twin to the state of the cluster, carry the command out there, and look at what that did."""
     made = twin.placed(stage.twin, stage.lab)
     write_files(original.former, made, stage, with_lock=True)
-    tell("twin: brought to the state of the cluster")
+    tell("twin: is brought to the state of the cluster")
     bring_up(original, stage)
     before, jobs = checked(stage), begin_jobs(original, wanted, stage)
     write_files(original.known, made, stage)
@@ -204,14 +209,14 @@ def bring_up(original: Original, stage: Stage) -> None:
     """Deploy what is deployed on the cluster, with the state of its backup; SlurmfabError if that fails."""
     commands: list[tuple[str, ...]] = [("deploy", "--move-ids")]  # the packages have made the users by other numbers
     if original.backup:
-        path = restored.without_secrets(original.backup, stage.home)
+        path = restored.copied(original.backup, stage.home)
         commands.append(("restore", str(path), "--trust-archive", "--abandon-jobs"))
     for words in commands:
         done = stage.carry_out(*words)
         if done.exit_code != DONE:
             raise SlurmfabError(
                 "The twin could not be brought to the state of the cluster, so nothing was rehearsed. There "
-                f"{words[0]} failed: " + "\n".join(last_lines(done, stage))
+                f"{words[0]} failed: " + "\n".join(last_lines(done, stage.cluster_file.parent))
             )
 
 
@@ -251,8 +256,8 @@ def attempted(wanted: Wanted, stage: Stage) -> tuple[tuple[Attempt, ...], Done]:
     attempts: list[Attempt] = []
     for number in range(wanted.kills):
         delay = FIRST_KILL + number * KILL_STEP
-        done = stage.carry_out(*wanted.words, meanwhile=lambda process, delay=delay: kill_after(process, delay))  # type: ignore[misc]
-        fault = f"killed after {delay:.0f} s" if done.exit_code < 0 else "ended before it was to be killed"
+        done = stage.carry_out(*wanted.words, meanwhile=lambda process, delay=delay: kill(process, stage, delay))  # type: ignore[misc]
+        fault = f"{delay:.1f} s after its first change" if done.exit_code < 0 else "it ended before it was to be killed"
         attempts.append(Attempt(done.seconds, done.exit_code, fault))
     if wanted.cut:
         host = expand(wanted.cut)[0]
@@ -262,18 +267,26 @@ def attempted(wanted: Wanted, stage: Stage) -> tuple[tuple[Attempt, ...], Done]:
     return (*attempts, Attempt(last.seconds, last.exit_code)), last
 
 
-def kill_after(process: subprocess.Popen[bytes], delay: float) -> None:
-    """Kill a process after some seconds, unless it ends by itself."""
+def has_begun(process: subprocess.Popen[bytes], stage: Stage, delay: float) -> bool:
+    """Wait until a command has begun with changes, of which its record tells, and some seconds; whether it goes on."""
+    place = record.directory(stage.cluster_file)
+    earlier = {*place.glob("*.json")}
+    while process.poll() is None and not {*place.glob("*.json")} - earlier:
+        time.sleep(POLL_SECONDS)
     with suppress(subprocess.TimeoutExpired):
         process.wait(delay)
-        return
-    process.kill()
+    return process.poll() is None
+
+
+def kill(process: subprocess.Popen[bytes], stage: Stage, delay: float) -> None:
+    """Kill a command in the middle of its work, unless it ends before."""
+    if has_begun(process, stage, delay):
+        process.kill()
 
 
 def cut_power(process: subprocess.Popen[bytes], stage: Stage, host: str) -> None:
-    """Cut the power of a host while a process works, and give it back."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(CUT_AFTER)
+    """Cut the power of a host while a command works, and give it back."""
+    has_begun(process, stage, CUT_AFTER)
     stage.cut(host)
     time.sleep(CUT_SECONDS)
     stage.restore_power(host)
@@ -296,9 +309,10 @@ def checked(stage: Stage) -> Checked:
     """Check the twin."""
     path = stage.home / "checks.json"
     path.unlink(missing_ok=True)
-    done = stage.carry_out("check-cluster", "--json", str(path))
+    done = stage.carry_out("check-cluster", "--json", str(path), seconds=CHECK_SECONDS)
     if not path.exists():
-        return Checked("none could be made", {("", "", ""): " ".join(last_lines(done, stage))})
+        why = " ".join(last_lines(done, stage.cluster_file.parent)) or f"it does not end in {CHECK_SECONDS:.0f} s"
+        return Checked("none could be made", {("", "", ""): why})
     told: Any = strict_json.parse(path.read_bytes(), path)
     failed = {(one["group"], one["check"], one["host"]): f"{one['host']}: {one['cause']}"
               for one in told["checks"] if one["outcome"] == "failed"}  # fmt: skip
@@ -315,14 +329,18 @@ def failure(wanted: Wanted, last: Done, stage: Stage) -> list[str]:
     if last.exit_code == DONE:
         return []
     how = f"was ended by signal {-last.exit_code}" if last.exit_code < 0 else f"ends with exit code {last.exit_code}"
-    return [*last_lines(last, stage), f"{wanted.words[0]} {how}."]
+    return [*last_lines(last, stage.cluster_file.parent), f"{wanted.words[0]} {how}."]
 
 
-def last_lines(done: Done, stage: Stage) -> list[str]:
-    """The last lines of a command's errors, without the twin's own paths."""
-    lines = [line.rstrip() for line in done.errors.splitlines() if line.strip()] or done.output.splitlines()
-    place = f"{stage.cluster_file.parent}/"
-    return [_PLACE.sub("", line).replace(place, "") if place in line else line for line in lines[-MOST_LINES:]]
+def last_lines(done: Done, place: Path) -> list[str]:
+    """Why a command refused, and the last lines of its errors, without paths in the twin's directory."""
+    refused = _REFUSED.search(done.output)
+    reasons = refused[1].splitlines() if refused else []
+    errors = [line.rstrip() for line in done.errors.splitlines() if line.strip()] or done.output.splitlines()
+    twins = f"{place}/"
+    lines = (*map(str.strip, reasons), *errors[-MOST_LINES:])
+    shown = (_PLACE.sub("", line).replace(twins, "") if twins in line else line for line in lines)
+    return [terminal.without_middle(line, LONGEST_LINE) for line in shown]
 
 
 def at_once_of(wanted: Wanted) -> float:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from pathlib import Path
 
+from slurmfab.base import signatures
 from slurmfab.base.archive import Part
 from slurmfab.base.errors import InputError, SlurmfabError
-from slurmfab.commands.backup import archive
+from slurmfab.commands.backup import archive, trust
 from slurmfab.commands.backup.archive import Backup
 from slurmfab.on_hosts.agent.backup import archive as parts
 from slurmfab.on_hosts.agent.backup.archive import Archive
@@ -41,18 +44,52 @@ def newest(cluster_file: Path) -> tuple[Backup | None, str]:
     return backup, ""
 
 
-def without_secrets(backup: Backup, directory: Path) -> Path:
-    """Write an archive into a directory of the twin's with the state and the database of a backup; its path.
+def to_restore(words: Sequence[str]) -> Backup | None:
+    """The backup that a command restores; `None` for another command, and for an archive that restore refuses.
+
+    `words`: its command line, the archive first. Raises InputError for an encrypted one.
+    """
+    if words[0] != "restore":
+        return None
+    try:
+        backup = archive.verified(Path(words[1]))
+    except InputError:
+        return None
+    if backup.encrypted_to:
+        raise InputError(
+            f"{backup.path} is encrypted, so its restoration cannot be rehearsed: a twin gets no script of users' "
+            "jobs. Nothing was started."
+        )
+    return backup
+
+
+def words_for_twin(words: Sequence[str], backup: Backup | None, known: Path, directory: Path) -> tuple[str, ...]:
+    """The command line for the twin: a backup is restored from a copy whose jobs end at once, if restore trusts it.
+
+    `known`: the real cluster file. `directory`: for the copy.
+    """
+    if backup is None:
+        return tuple(words)
+    signed_by = dict(pairwise(words)).get("--signed-by", "")
+    trusted = trust.trusted_keys(known, signed_by)
+    if "--trust-archive" not in words and signatures.distrust(backup.seal, archive.KIND.name, trusted):
+        return tuple(words)
+    others = (word for word in words[2:] if word != "--trust-archive")
+    return ("restore", str(copied(backup, directory, tuple(backup.parts))), *others, "--trust-archive")
+
+
+def copied(backup: Backup, directory: Path, taken: Collection[str] = TAKEN) -> Path:
+    """Write some parts of a backup as an archive, whose jobs end at once, into a directory of the twin's; its path.
 
     Raises InputError if it cannot be written.
     """
     try:
-        made = Archive(str(directory), f"state-of-{backup.cluster}")
+        made = Archive(str(directory), f"copy-of-{backup.path.stem}")
         try:
-            for name in TAKEN:
-                if name in backup.parts:
+            for name, part in backup.parts.items():
+                if name in taken:
                     made.begin()
-                    (add_state if name == parts.STATE else add)(made, backup.parts[name])
+                    (add_state if name == parts.STATE else add)(made, part)
                     made.end(name)
             return Path(made.finish(manifest(backup)))
         finally:

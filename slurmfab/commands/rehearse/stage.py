@@ -80,10 +80,15 @@ class Stage:
         """The directory for what commands write, and for what they write about."""
         return self.cluster_file.parent / "home"
 
-    def carry_out(self, *words: str, meanwhile: Callable[[subprocess.Popen[bytes]], None] = lambda _: None) -> Done:
+    def carry_out(
+        self,
+        *words: str,
+        meanwhile: Callable[[subprocess.Popen[bytes]], None] = lambda _: None,
+        seconds: float = LONGEST,
+    ) -> Done:
         """Carry out a command of slurmfab on the twin, from a network namespace that has a way to it alone.
 
-        `meanwhile` gets the process when it has begun.
+        `meanwhile` gets the process when it has begun. After so many `seconds` it is ended.
         """
         began = time.monotonic()
         inside = ["nsenter", f"--net=/run/netns/{LabLayout(self.lab.name).host(DOOR).namespace}"]
@@ -95,7 +100,7 @@ class Stage:
             )  # fmt: skip
             try:
                 meanwhile(process)
-                process.wait(LONGEST)
+                process.wait(seconds)
             except subprocess.TimeoutExpired:
                 pass
             finally:

@@ -87,27 +87,42 @@ def selected(cluster: Cluster, lock: Lock, wanted: Collection[str] = ()) -> dict
     return found
 
 
-def make(name: str, versions: Iterable[tuple[Cluster, Lock]], codename: str, wanted: Collection[str] = ()) -> Twin:
-    """The twin of a cluster as it is deployed and as it shall be. Raises InputError if this machine cannot have it.
+@dataclass(frozen=True)
+class Chosen:
+    """Which hosts of a cluster its twin has."""
 
-    Args:
-        name: name of its lab.
-        versions: the cluster before and after the change, each with its lock.
-        codename: of the controller's distribution, as os-release(5) has it; empty if it is not known.
-        wanted: hosts that the twin has to have.
+    hosts: Mapping[str, str]  # the name in the lab by the name in the cluster file
+    standing_for: Mapping[str, tuple[str, ...]]  # by compute node of the twin, the nodes of its kind that it lacks
+
+
+def choose(versions: Iterable[tuple[Cluster, Lock]], wanted: Collection[str] = ()) -> Chosen:
+    """The hosts of the twin of a cluster as it is deployed and as it shall be. Raises InputError for too many.
+
+    `versions`: the cluster before and after the change, each with its lock. `wanted`: hosts that the twin has to have.
     """
     some = tuple(versions)
     nodes = {host: left for cluster, lock in some for host, left in selected(cluster, lock, wanted).items()}
     services = [host for cluster, _ in some for host in cluster.hosts if cluster.roles(host) != ("compute",)]
-    cluster, lock = some[-1]
-    others = tuple(host for host in dict.fromkeys((*services, *nodes)) if host != cluster.controller)
+    controller = some[-1][0].controller
+    others = tuple(host for host in dict.fromkeys((*services, *nodes)) if host != controller)
     if len(others) > MOST_NODES:
         raise InputError(f"The twin would have {len(others) + 1} hosts, and a lab has at most {MOST_NODES + 1}.")
-    hosts = {cluster.controller: CONTROLLER, **{host: f"n{number}" for host, number in zip(others, count(1))}}
+    hosts = {controller: CONTROLLER, **{host: f"n{number}" for host, number in zip(others, count(1))}}
+    return Chosen(hosts, nodes)
+
+
+def make(name: str, chosen: Chosen, versions: Iterable[tuple[Cluster, Lock]], codename: str) -> Twin:
+    """The twin with these hosts. Raises InputError if the lab has no such hosts.
+
+    `name`: name of its lab. `versions`: as for `choose`. `codename`: of the controller's distribution, as os-release(5)
+    has it; empty if it is not known.
+    """
+    some, hosts, nodes = tuple(versions), chosen.hosts, chosen.standing_for
+    cluster, lock = some[-1]
     spec = LabSpec(
         name=name,
         suite=suite_of(some[0][0], lock, codename),
-        nodes=max(1, len(others)),
+        nodes=max(1, len(hosts) - 1),
         gpus=tuple(stand_ins(hosts, lock)),
         shared=tuple(dict.fromkeys(place for one, _ in some for place in mount_points(one).values())),
         slurm_packages=some[0][0].slurm.packages,
@@ -117,9 +132,8 @@ def make(name: str, versions: Iterable[tuple[Cluster, Lock]], codename: str, wan
     missing = [host for left in nodes.values() for host in left]
     fewer = [f"jobs and limits that need more nodes: it lacks {fold(missing)}"] if missing else []
     unknown = (*ALWAYS_UNKNOWN, *fewer, *dict.fromkeys(text for one, _ in some for text in cannot_tell(one)))
-    return Twin(
-        hosts, nodes, with_packages(spec, cluster, hosts), unknown, tuple(uri for one, _ in some for uri in uris(one))
-    )
+    sources = tuple(uri for one, _ in some for uri in uris(one))
+    return Twin(hosts, nodes, with_packages(spec, cluster, hosts), unknown, sources)
 
 
 def suite_of(cluster: Cluster, lock: Lock, codename: str) -> str:

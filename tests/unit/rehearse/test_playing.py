@@ -190,6 +190,7 @@ def test_errors_that_slurmctld_writes_after_a_change_are_told_unless_it_wrote_su
 
 
 def test_users_whom_the_cluster_file_does_not_name_are_made_on_the_twin() -> None:
-    assert people_script(Workload(shapes=(ANN.shape, BOB.shape)), ["ann"]) == (
+    daemon = ANN.shape._replace(user="daemon", uid=1)
+    assert people_script(Workload(shapes=(ANN.shape, BOB.shape, daemon)), ["ann"]) == (
         "id bob >/dev/null 2>&1 || useradd --no-create-home --non-unique --uid 4002 bob\n"
     )

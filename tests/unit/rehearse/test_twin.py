@@ -60,7 +60,8 @@ def loaded(text: str = TEXT) -> Cluster:
 
 
 def made(text: str = TEXT, former: str = TEXT, wanted: tuple[str, ...] = ()) -> twin.Twin:
-    return twin.make("t1", ((loaded(former), LOCK), (loaded(text), LOCK)), "trixie", wanted)
+    versions = ((loaded(former), LOCK), (loaded(text), LOCK))
+    return twin.make("t1", twin.choose(versions, wanted), versions, "trixie")
 
 
 def up(one: twin.Twin) -> tuple[twin.Twin, Lab]:
@@ -149,10 +150,11 @@ def test_what_a_twin_cannot_tell_is_named() -> None:
 def test_a_twins_suite_is_that_of_the_controller_or_else_the_one_that_has_its_slurm(
     codename: str, slurm: str, suite: str
 ) -> None:
-    lock = Lock(slurm=slurm, hosts=LOCK.hosts)
-    assert twin.make("t1", ((loaded(), lock), (loaded(), lock)), codename).spec.suite == suite
+    versions = ((loaded(), Lock(slurm=slurm, hosts=LOCK.hosts)),)
+    assert twin.make("t1", twin.choose(versions), versions, codename).spec.suite == suite
 
 
 def test_a_twin_of_a_distribution_that_the_lab_lacks_is_refused() -> None:
+    versions = ((loaded(), LOCK),)
     with pytest.raises(InputError, match="its hosts have bullseye"):
-        twin.make("t1", ((loaded(), LOCK), (loaded(), LOCK)), "bullseye")
+        twin.make("t1", twin.choose(versions), versions, "bullseye")
