@@ -29,7 +29,7 @@ from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.commands.backup.archive import Backup
 from slurmfab.commands.rehearse import playing, restored, twin, workload
 from slurmfab.commands.rehearse.playing import Before, Outcome, Site
-from slurmfab.commands.rehearse.stage import Done, Stage, standing
+from slurmfab.commands.rehearse.stage import LONGEST, Done, Stage, standing
 from slurmfab.commands.rehearse.verdict import Attempt, Rehearsal, durations, write
 from slurmfab.commands.rehearse.workload import Workload
 from slurmfab.core.engine import missing_lock, record, rehearsals, session
@@ -42,6 +42,7 @@ from slurmfab.core.engine.session import Output
 from slurmfab.core.status import snapshot
 from slurmfab.lab import needs
 
+WAITING_FOR_JOBS = frozenset({"--drain", "--drain-first", "remove-node"})  # words of commands that wait for jobs to end
 HOST_MEMORY = 400 << 20  # bytes that a host of the twin needs, with its disk
 FIRST_KILL, KILL_STEP = 0.2, 2.0  # seconds of work after which the first run is killed, and how much later each next
 CUT_AFTER, CUT_SECONDS = 0.2, 5.0  # after how much work the power of a host is cut, and for how long
@@ -229,7 +230,7 @@ def begin_jobs(original: Original, wanted: Wanted, stage: Stage) -> Before:
     with stage.transport() as transport:
         nodes = snapshot.ask_up(transport, controller, ("nodes",)).nodes
         site = Site(transport.call, controller, stage.shell)
-        seconds = playing.DRAINED if "--drain-first" in wanted.words else playing.DAY
+        seconds = playing.DRAINED if WAITING_FOR_JOBS & {*wanted.words} else playing.DAY
         return playing.begin(site, workload.fit(original.workload, nodes), nodes, seconds)
 
 
@@ -328,7 +329,8 @@ def failure(wanted: Wanted, last: Done, stage: Stage) -> list[str]:
     """Why the command failed on the twin; empty if it did not."""
     if last.exit_code == DONE:
         return []
-    how = f"was ended by signal {-last.exit_code}" if last.exit_code < 0 else f"ends with exit code {last.exit_code}"
+    minutes = f"was still at work after {LONGEST / 60:.0f} minutes"
+    how = minutes if last.exit_code < 0 else f"ends with exit code {last.exit_code}"
     return [*last_lines(last, stage.cluster_file.parent), f"{wanted.words[0]} {how}."]
 
 

@@ -24,6 +24,9 @@ TAKEN = (parts.STATE, parts.DATABASE)
 
 PIECE_BYTES = 1 << 20
 
+OF_NODES = ("node_state", "node_state.old")
+"""Files of slurmctld's state about nodes: those of a twin have booted later, which slurmctld takes for a crash."""
+
 SCRIPT = "script"  # the name of a job's script in slurmctld's state
 INSTEAD = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"  # slurmctld writes a zero at its end
 
@@ -105,7 +108,7 @@ def add(made: Archive, part: Part) -> None:
 
 
 def add_state(made: Archive, part: Part) -> None:
-    """Write slurmctld's state into an archive, with a script that ends at once for each job. Raises OSError."""
+    """Write slurmctld's state into an archive, without its nodes, and each job with a script that ends at once."""
 
     class Sink(io.RawIOBase):
         """The archive as a file."""
@@ -122,6 +125,8 @@ def add_state(made: Archive, part: Part) -> None:
             tarfile.open(fileobj=Sink(), mode="w|gz") as left,
         ):
             for member in known:
+                if Path(member.name).name in OF_NODES:
+                    continue
                 content = known.extractfile(member)
                 if content and Path(member.name).name == SCRIPT:
                     member.size, content = len(INSTEAD), io.BytesIO(INSTEAD)

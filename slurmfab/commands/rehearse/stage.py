@@ -25,7 +25,7 @@ from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.route import Route
 from slurmfab.hosts.transport import SshTransport
 from slurmfab.lab import network, sources, state
-from slurmfab.lab.command import call
+from slurmfab.lab.command import TIED, call
 from slurmfab.lab.layout import LabLayout
 from slurmfab.lab.spec import Lab, LabSpec
 
@@ -91,7 +91,7 @@ class Stage:
         `meanwhile` gets the process when it has begun. After so many `seconds` it is ended.
         """
         began = time.monotonic()
-        inside = ["nsenter", f"--net=/run/netns/{LabLayout(self.lab.name).host(DOOR).namespace}"]
+        inside = [*TIED, "nsenter", f"--net=/run/netns/{LabLayout(self.lab.name).host(DOOR).namespace}"]
         argv = [*inside, sys.executable, "-m", "slurmfab", *words, "--cluster", str(self.cluster_file)]
         with (self.home / "output").open("wb") as output, (self.home / "errors").open("wb") as errors:
             process = subprocess.Popen(

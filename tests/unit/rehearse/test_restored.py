@@ -13,14 +13,18 @@ from slurmfab.commands.rehearse import restored
 from slurmfab.on_hosts.agent.backup.archive import DATABASE, KEY, STATE
 
 
-def test_the_archive_of_a_twin_when_made_then_it_has_no_key_and_its_jobs_end_at_once(tmp_path: Path) -> None:
-    backup = archive.verified(saved_archives.archive(tmp_path))
+def test_the_archive_of_a_twin_when_made_then_it_has_no_key_and_no_nodes_and_its_jobs_end_at_once(
+    tmp_path: Path,
+) -> None:
+    state = {"job_state": b"jobs", "hash.7/job.17/script": b"#!/bin/sh\n", "node_state": b"n", "node_state.old": b"n"}
+    parts = {**saved_archives.PARTS, STATE: saved_archives.compressed_tar(state)}
+    backup = archive.verified(saved_archives.archive(tmp_path, parts))
     (tmp_path / "twin").mkdir()
     made = archive.verified(restored.copied(backup, tmp_path / "twin"))
     assert set(made.parts) == {STATE, DATABASE}
     assert made.parts[DATABASE].read() == saved_archives.PARTS[DATABASE]
-    with tarfile.open(fileobj=io.BytesIO(made.parts[STATE].read())) as state:
-        found = {one.name: (file.read(), one.mode) for one in state if (file := state.extractfile(one))}
+    with tarfile.open(fileobj=io.BytesIO(made.parts[STATE].read())) as tar:
+        found = {one.name: (file.read(), one.mode) for one in tar if (file := tar.extractfile(one))}
     script = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"
     assert found == {"job_state": (b"jobs", 0o600), "hash.7/job.17/script": (script, 0o600)}
 
