@@ -60,8 +60,8 @@ def other_distributions(old: OldCluster) -> Iterator[str]:
         reason = unknown(facts.kinds, facts.codename)
         if not reason and not {*old.platform.like} & {*facts.kinds}:
             reason = (
-                f"it runs {facts.os_id}, and slurmfab keeps Slurm of no package on Debian and Ubuntu alone. Move to the "
-                "packages of the same version first, with slurm.conf in /etc/slurm (docs/enterprise-linux.md)."
+                f"it runs {facts.os_id}, and slurmfab keeps Slurm of no package on Debian and Ubuntu alone. Move to "
+                "the packages of the same version first, with slurm.conf in /etc/slurm (docs/enterprise-linux.md)."
                 if old.platform == SOURCE
                 else f"it runs {facts.os_id}, and {old.found.controller} another system: hosts of one make a cluster. "
                 "Remove it from slurm.conf first."

@@ -125,7 +125,7 @@ def everywhere(**facts: Any) -> FoundCluster:
         (everywhere(**{**ROCKY, "codename": "el8"}), "ctl,n[1-2]: it runs rocky (el8); of Enterprise Linux"),
         (
             everywhere(**ROCKY, packages={}, slurm_versions={"slurmd": "24.11.5", "scontrol": "24.11.5"}),
-            "ctl,n[1-2]: it runs rocky, and slurmfab keeps Slurm of no package on Debian and Ubuntu alone. Move to the",
+            "ctl,n[1-2]: it runs rocky, and slurmfab keeps Slurm of no package on Debian and Ubuntu alone. Move to ",
         ),
     ],
 )
