@@ -14,6 +14,7 @@ from slurmfab.cli.tasks.help import summary
 from slurmfab.cli.tasks.rehearse import REFUSED as REHEARSED
 from slurmfab.commands.checks.own import ALL as OWN_CHECKS
 from slurmfab.commands.checks.runner import ORDER as CHECK_GROUPS
+from slurmfab.commands.drill.drills import DRILLS
 from slurmfab.commands.quickcheck.running import CHECKS as QUICKCHECKS
 from slurmfab.core.impact.disruptive_changes import KNOWN as DISRUPTIONS
 
@@ -101,6 +102,8 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("check-cluster", "only"): some_of(*CHECK_GROUPS, OWN_CHECKS),
     ("check-gpus", "hosts"): NODES,
     ("drain", "hosts"): NODES,
+    ("drill", "drills"): some_of(*DRILLS),
+    ("drill", "node"): Takes(takes.NODES),
     ("explain", "target"): Takes(takes.HOSTS),
     ("import", "hosts"): NEW_HOSTS,
     ("lab-down", "name"): Takes(takes.LABS),

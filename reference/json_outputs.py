@@ -14,6 +14,7 @@ from slurmfab.commands.accept import results as accepted
 from slurmfab.commands.checks import results as checked
 from slurmfab.commands.doctor.finding import Diagnosis
 from slurmfab.commands.drift.alarm import Compared
+from slurmfab.commands.drill import results as drilled
 from slurmfab.commands.explain.explaining import Explanation
 from slurmfab.commands.gpu_checks.checking import GpuChecks
 from slurmfab.commands.history.listing import History, RecordedRun
@@ -66,6 +67,7 @@ OUTPUTS = (
     Output("check-gpus", "GPU checks", GpuChecks, ("check-gpus",)),
     Output("accept", "Acceptance", accepted.Verdict, ("accept",)),
     Output("accept-history", "History of acceptance", listing.History, ("accept --history",)),
+    Output("drill", "Drills", drilled.Verdict, ("drill",)),
     Output("drift", "Drift", Compared, ("drift",)),
     Output("logs", "Logs", Logs, ("logs",)),
     Output("explain", "Explanation", Explanation, ("explain",)),

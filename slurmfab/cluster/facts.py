@@ -241,9 +241,9 @@ class HostFacts:
     unfinished_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
 
     @property
-    def is_debian(self) -> bool:
-        """Whether the host is Debian, Ubuntu or made from one of them."""
-        return bool({"debian", "ubuntu"} & {self.os_id, *self.os_like.split()})
+    def kinds(self) -> tuple[str, ...]:
+        """What its system is and is made from, as `unsupported` of platforms takes it."""
+        return (self.os_id, *self.os_like.split())
 
     @property
     def slurm_files(self) -> dict[str, str]:

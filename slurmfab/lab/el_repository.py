@@ -59,13 +59,14 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
             call(["chmod", "-R", "u=rwX,go=rX", str(place / "made")])
             (place / "made").rename(repository)
 
-    return base.cached(f"newer-slurm-el-{debs.parent.name}", BUILD + inspect.getsource(el_standin), build)
+    made_by = BUILD + inspect.getsource(packages) + inspect.getsource(el_standin)
+    return base.cached(f"newer-slurm-el-{debs.parent.name}", made_by, build)
 
 
 def packages(debs: Path) -> Mapping[str, el_standin.Packed]:
-    """The packages that are made."""
+    """The packages that are made. The tree's libmariadb stays: a newer one looks for the server's socket elsewhere."""
     names = sorted({deb.name.partition("_")[0] for deb in debs.glob("lib*.deb")})
-    libraries = tuple(name for name in names if not name.startswith(("libslurm", "libpam")))
+    libraries = tuple(name for name in names if not name.startswith(("libslurm", "libpam", "libmariadb")))
     core = el_standin.SMD["slurm"]
     return {
         **el_standin.SMD,

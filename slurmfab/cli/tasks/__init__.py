@@ -75,7 +75,7 @@ GROUPS: tuple[Group, ...] = (
             cluster_file.schema,
         ),
     ),
-    ("Checks", (nodes.status, check.check_cluster, check.quickcheck, check.check_gpus, check.accept)),
+    ("Checks", (nodes.status, check.check_cluster, check.quickcheck, check.check_gpus, check.accept, check.drill)),
     (
         "What the cluster looks like",
         (

@@ -506,19 +506,29 @@ def unsupported(kinds: Sequence[str], codename: str, meant: Platform) -> str:
     `kinds`: `ID` and the words of `ID_LIKE` of os-release(5). `codename`: `VERSION_CODENAME`, or `PLATFORM_ID` without
     its beginning.
     """
-    system = kinds[0] if kinds and kinds[0] else "an unknown system"
-    known = [one for one in PLATFORMS.values() if one.core and {*one.like} & {*kinds}]
+    reason = unknown(kinds, codename)
+    if reason or {*meant.like} & {*kinds}:
+        return reason
+    keys = " or ".join(one.key("SERIES") for one in _made_for(kinds))
+    return (
+        f"it runs {kinds[0]}, and the cluster file is for {meant.title}. Hosts of one system make a cluster; if all "
+        f"are of this one: {keys} in the cluster file."
+    )
+
+
+def unknown(kinds: Sequence[str], codename: str) -> str:
+    """Why no packages that slurmfab knows are for a host's system; empty if some are. Arguments as of `unsupported`."""
+    system, known = kinds[0] if kinds and kinds[0] else "an unknown system", _made_for(kinds)
     if not known:
         return f"it runs {system}; slurmfab deploys to {SYSTEMS} (docs/supported.md)."
     releases = known[0].releases
     if releases and codename not in releases:
         return f"it runs {system} ({codename or 'an old release'}); {OLD_PYTHON}."
-    if {*meant.like} & {*kinds}:
-        return ""
-    return (
-        f"it runs {system}, and the cluster file is for {meant.title}. Hosts of one system make a cluster; if all are "
-        f"of this one: {' or '.join(one.key('SERIES') for one in known)} in the cluster file."
-    )
+    return ""
+
+
+def _made_for(kinds: Sequence[str]) -> list[Platform]:
+    return [one for one in PLATFORMS.values() if one.core and {*one.like} & {*kinds}]
 
 
 def all_installed(facts: HostFacts) -> tuple[Platform, ...]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from slurmfab.base.ip_addresses import canonical
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.slurm.conf_text import INCLUDE, ConfText, parse
+from slurmfab.cluster.slurm.platform import DEBIAN, Platform, installed
 from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, HostFiles
 from slurmfab.core.plan.plan_input import LOOPBACK, is_numeric
@@ -59,6 +60,11 @@ class OldCluster:
         """The installed Slurm on the controller."""
         facts = self.found.facts[self.found.controller]
         return SlurmVersion.parse(facts.slurm_version) if facts.slurm_version else distribution_version(facts.codename)
+
+    @cached_property
+    def platform(self) -> Platform:
+        """What Slurm is packaged as on the controller."""
+        return installed(self.found.facts[self.found.controller]) or DEBIAN
 
     def files(self, host: str) -> HostFiles:
         """What a host has; nothing for one that did not answer."""

@@ -11,10 +11,10 @@ from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.slurm.conf_text import parse
-from slurmfab.cluster.slurm.platform import SOURCE, installed
+from slurmfab.cluster.slurm.platform import SOURCE, installed, unknown
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 
-PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")  # where Debian's packages have Slurm's daemons
+PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")  # where packages have Slurm's daemons
 
 MUNGE = {"AuthType": "auth/munge", "CredType": "cred/munge", "CryptoType": "crypto/munge"}
 SHOWN_NAMES = 5
@@ -54,22 +54,31 @@ def no_slurm_conf(old: OldCluster) -> Iterator[str]:
 
 
 def other_distributions(old: OldCluster) -> Iterator[str]:
-    """slurmfab installs Debian's packages."""
-    others = [name for name, facts in old.found.facts.items() if not facts.is_debian]
-    kinds = sorted({old.found.facts[name].os_id or "unknown" for name in others})
-    if others:
-        yield (
-            f"{fold(others)}: the distribution is {', '.join(kinds)}, and slurmfab works with Debian, Ubuntu and "
-            "what is made from them. Install one of these on the hosts, or remove them from slurm.conf first."
-        )
+    """Systems that slurmfab does not know, hosts of two systems, and Slurm of no package on Enterprise Linux."""
+    reasons: dict[str, list[str]] = {}
+    for name, facts in old.found.facts.items():
+        reason = unknown(facts.kinds, facts.codename)
+        if not reason and not {*old.platform.like} & {*facts.kinds}:
+            reason = (
+                f"it runs {facts.os_id}, and slurmfab keeps Slurm of no package on Debian and Ubuntu alone. Move to "
+                "the packages of the same version first, with slurm.conf in /etc/slurm (docs/enterprise-linux.md)."
+                if old.platform == SOURCE
+                else f"it runs {facts.os_id}, and {old.found.controller} another system: hosts of one make a cluster. "
+                "Remove it from slurm.conf first."
+            )
+        if reason:
+            reasons.setdefault(reason, []).append(name)
+    for reason, names in reasons.items():
+        yield f"{fold(names)}: {reason}"
 
 
 def other_programs(old: OldCluster) -> Iterator[str]:
     """Daemons of no package whose programs root does not find."""
     found: dict[str, list[str]] = {}
     for name, files in old.found.hosts.items():
-        is_found = installed(old.found.facts[name]) == SOURCE
-        if files.program and not files.program.startswith(PACKAGED) and not is_found:
+        facts = old.found.facts[name]
+        is_kept = installed(facts) == SOURCE or not {*SOURCE.like} & {*facts.kinds}
+        if files.program and not files.program.startswith(PACKAGED) and not is_kept:
             found.setdefault(files.program, []).append(name)
     for program, names in found.items():
         version = next((old.found.hosts[name].version for name in names), "")

@@ -12,7 +12,7 @@ from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.slurm import keys
-from slurmfab.cluster.slurm.platform import DEBIAN, installed
+from slurmfab.cluster.slurm.platform import DEBIAN
 from slurmfab.commands.accounts import export
 from slurmfab.commands.import_cluster import cluster_text, database, devices, nodes, places, refusals, settings
 from slurmfab.commands.import_cluster.account import Accountant
@@ -127,7 +127,7 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
 
 def slurm_packages(old: OldCluster) -> dict[str, str]:
     """The section `slurm`: empty for the distribution's packages."""
-    kind = installed(old.found.facts[old.found.controller]) or DEBIAN
+    kind = old.platform
     return {} if kind == DEBIAN else {"packages": kind.word, "version": f"{old.version}.*"}
 
 

@@ -16,10 +16,13 @@ from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.edits import writing
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.cluster.slurm.platform import DEBIAN, SOURCE, installed
+from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.nodes.discovery import DiscoveredHost
 from slurmfab.core.plan.preflight.hosts import unfit_newcomers
 
 if TYPE_CHECKING:
+    from slurmfab.cluster.facts import HostFacts
     from slurmfab.cluster.inventory.cluster import Ssh
     from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 
@@ -64,8 +67,18 @@ def new_cluster(
     addresses = {discovered.name: discovered.address for discovered in discovered_hosts}
     text = schema_file.modeline(path)
     text += writing.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
+    text += packages_there(discovered_hosts[0].facts)
     lock = with_newcomers(locks.load(loading.lock_path(path)), discovered_hosts)
     return Inventory(loading.parse(text, str(path)), lock, path), text
+
+
+def packages_there(facts: HostFacts) -> str:
+    """The key `slurm` for the packages of Slurm that a host has; empty for the distribution's, and without any."""
+    found = installed(facts)
+    if not found or found in (DEBIAN, SOURCE) or not facts.slurm_version:
+        return ""
+    series = SlurmVersion.parse(facts.slurm_version)
+    return f"\n# Slurm's packages, as these hosts have them.\n{found.key(str(series))}\n"
 
 
 def write_new_cluster(known: Inventory, text: str) -> Inventory:

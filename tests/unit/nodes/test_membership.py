@@ -93,6 +93,23 @@ def test_first_contact_writes_the_discovered_hosts_to_the_cluster_file_and_the_l
 
 
 @pytest.mark.parametrize(
+    ("packages", "asked"),
+    [
+        ({"slurm": "24.11.5-1.el9", "slurm-slurmd": "24.11.5-1.el9"}, ("el-smd", "24.11.*")),
+        ({"slurm-smd": "24.11.5-1"}, ("smd", "24.11.*")),
+        ({"slurm-wlm-basic-plugins": "24.11.5-4"}, ("debian", "")),
+        ({}, ("debian", "")),
+    ],
+)
+def test_first_contact_asks_for_the_packages_of_slurm_that_the_hosts_have(
+    tmp_path: Path, packages: dict[str, str], asked: tuple[str, str]
+) -> None:
+    hosts = [new("c1", "10.0.0.1", packages=packages, slurm_versions={"slurmd": "24.11.5"})]
+    slurm = new_cluster(tmp_path / "lab.yaml", "lab", Ssh(), hosts)[0].cluster.slurm
+    assert (slurm.packages, slurm.version or "") == asked
+
+
+@pytest.mark.parametrize(
     ("addresses", "controller_computes", "compute"),
     [
         ({"c1": "10.0.0.1"}, False, ("c1",)),

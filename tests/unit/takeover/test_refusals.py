@@ -109,9 +109,39 @@ def test_slurm_from_source_when_root_finds_its_programs_is_kept_and_its_packages
     assert 'slurm: {packages: none, version: "24.11.*"}' in survey(dataclasses.replace(one, hosts=hosts)).text
 
 
-def test_hosts_of_another_distribution_are_refused_by_name() -> None:
-    message = refusal(cluster(hosts={"n2": {"os_id": "rocky", "os_like": "rhel centos fedora"}}))
-    assert "n2: the distribution is rocky, and slurmfab works with Debian, Ubuntu" in message
+ROCKY = {"os_id": "rocky", "os_like": "rhel centos fedora", "codename": "el9"}
+
+
+def everywhere(**facts: Any) -> FoundCluster:
+    """The cluster with other facts of all hosts."""
+    return cluster(hosts=dict.fromkeys(("ctl", "n1", "n2"), facts))
+
+
+@pytest.mark.parametrize(
+    ("one", "told"),
+    [
+        (cluster(hosts={"n2": ROCKY}), "n2: it runs rocky, and ctl another system"),
+        (everywhere(os_id="arch"), "ctl,n[1-2]: it runs arch; slurmfab deploys to Debian, Ubuntu and Enterprise Linux"),
+        (everywhere(**{**ROCKY, "codename": "el8"}), "ctl,n[1-2]: it runs rocky (el8); of Enterprise Linux"),
+        (
+            everywhere(**ROCKY, packages={}, slurm_versions={"slurmd": "24.11.5", "scontrol": "24.11.5"}),
+            "ctl,n[1-2]: it runs rocky, and slurmfab keeps Slurm of no package on Debian and Ubuntu alone. Move to ",
+        ),
+    ],
+)
+def test_hosts_of_other_systems_are_refused_by_name_with_the_reason(one: FoundCluster, told: str) -> None:
+    hosts = {name: dataclasses.replace(files, program="/opt/slurm/sbin/slurmd") for name, files in one.hosts.items()}
+    message = refusal(dataclasses.replace(one, hosts=hosts))
+    assert told in message
+    assert ("ln -s" in message) == any(facts.os_id == "debian" for facts in one.facts.values())
+
+
+@pytest.mark.parametrize(
+    ("package", "word"), [("slurm", "el-smd"), ("slurm-libs", "el"), ("slurm-ohpc", "el-openhpc")]
+)
+def test_a_cluster_on_enterprise_linux_is_kept_with_its_packages(package: str, word: str) -> None:
+    found = {**ROCKY, "packages": {package: "24.11.5-1.el9"}, "slurm_versions": {"slurmctld": "24.11.5"}}
+    assert f'slurm: {{packages: {word}, version: "24.11.*"}}' in survey(everywhere(**found)).text
 
 
 def test_a_federation_is_refused_by_its_name() -> None:

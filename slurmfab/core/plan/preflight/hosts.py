@@ -104,7 +104,7 @@ def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dic
 def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
     """Why the host's distribution, or the Slurm on it, is not supported; empty if it is."""
     meant = wanted(cluster)
-    reason = unsupported((fact.os_id, *fact.os_like.split()), fact.codename, meant)
+    reason = unsupported(fact.kinds, fact.codename, meant)
     if reason:
         return reason
     if fact.enforces_selinux and meant.manager == DNF:
