@@ -168,7 +168,8 @@ def standing(twin: Twin, known: Path, progress: Callable[[str], None], *, keep: 
         finally:
             if not keep:
                 labs.down(name)
-            mine.rmdir()
+            with suppress(OSError):
+                mine.rmdir()
 
 
 def started(twin: Twin, known: Path, progress: Callable[[str], None]) -> Stage:
