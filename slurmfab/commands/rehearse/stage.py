@@ -160,14 +160,16 @@ def standing(twin: Twin, known: Path, progress: Callable[[str], None], *, keep: 
     `known`: the real cluster file, whose neighbours the twin's file has as well. Raises LabError if this machine cannot
     run it, or another rehearsal of the cluster goes on.
     """
-    name = twin.spec.name
-    with state.locked(LOCKS / f"slurmfab-rehearse-{name}", patience=0):
+    name, mine = twin.spec.name, LOCKS / f"slurmfab-rehearse-{twin.spec.name}"
+    with state.locked(mine, patience=0):
         labs.down(name)
         try:
             yield started(twin, known, progress)
         finally:
             if not keep:
                 labs.down(name)
+            with suppress(OSError):
+                mine.rmdir()
 
 
 def started(twin: Twin, known: Path, progress: Callable[[str], None]) -> Stage:

@@ -192,7 +192,8 @@ def cannot_tell(cluster: Cluster) -> Iterator[str]:
     """Yield what the rehearsal of this cluster cannot tell, because the twin lacks it."""
     yield from (text for key, text in LEFT_OUT.items() if getattr(cluster, key))
     if cluster.mounts:
-        yield f"real file servers: {', '.join(one.path for one in cluster.mounts)} are directories of this machine"
+        paths = ", ".join(one.path for one in cluster.mounts)
+        yield f"real file servers: directories of this machine stand in for {paths}"
     if cluster.database and cluster.database.external:
         yield f"the database server {cluster.database.external}: the twin has one of its own"
     if cluster.ssh.gateway or cluster.ssh.relays:
