@@ -18,7 +18,7 @@ SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slu
 # Tests that are played on the stand-in for Enterprise Linux: those of its package manager, and some that are not about apt.
 EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py,el accounts add_node come_and_go configless database \
   drain_resume_status drift gres history reboot rollback saved_plan second_controller slurm_user submit_script topology \
-  upgrade)
+  import upgrade upgrade_back)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 # What sudo would leave out: the suites that tests on hosts are played on, and where Ubuntu's packages come from.
 KEPT := PATH="$$PATH" SUITES="$$SUITES" SLURMFAB_UBUNTU_MIRROR="$$SLURMFAB_UBUNTU_MIRROR"

@@ -16,7 +16,7 @@ from lab_cluster import DeployedLab
 from stock import Stock
 
 from slurmfab.cluster.slurm import versions
-from slurmfab.cluster.slurm.platform import DEBIAN
+from slurmfab.cluster.slurm.platform import DEBIAN, EL_OPENHPC
 from slurmfab.lab import kill_host
 
 ETC = "/etc/slurm"
@@ -161,6 +161,7 @@ class Kind:
         gpus: stand-in GPUs, as in LabSpec.
         packages: further packages, by host.
         shared: directories that all hosts share.
+        slurm_packages: as in LabSpec; empty for those that the tests are run with.
     """
 
     make: Maker
@@ -168,6 +169,7 @@ class Kind:
     gpus: tuple[str, ...] = ()
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shared: tuple[str, ...] = ()
+    slurm_packages: str = ""
 
 
 @contextmanager
@@ -182,6 +184,7 @@ def made_by_hand(stock: Stock, kind: str, suite: str, *, newer_slurm: bool = Fal
     """
     wanted = KINDS[kind]
     more = {"nodes": wanted.nodes, "gpus": wanted.gpus, "shared": wanted.shared, "newer_slurm": newer_slurm}
+    more |= {"slurm_packages": wanted.slurm_packages} if wanted.slurm_packages else {}
     with stock.installed(suite, wanted.packages, **more) as lab:
         yield wanted.make(lab, suite)
 
@@ -992,6 +995,47 @@ def alone(lab: DeployedLab, suite: str) -> HandMade:
     return at_work(lab, "alone", "alone", ("ctl",))
 
 
+OPENHPC = """
+# Only the head node has this file. SlurmUser is the one that slurm-ohpc makes.
+ClusterName=thunder
+SlurmctldHost=ctl
+SlurmctldParameters=enable_configless
+SlurmUser=slurm
+StateSaveLocation=/var/spool/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile=/var/run/slurmctld.pid
+SlurmdPidFile=/var/run/slurmd.pid
+SlurmctldLogFile=/var/log/slurmctld.log
+SlurmdLogFile=/var/log/slurmd.log
+ReturnToService=1
+KillWait=45
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/affinity
+PropagateResourceLimitsExcept=MEMLOCK
+Epilog=/etc/slurm/slurm.epilog.clean
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm_jobcomp.log
+NodeName=n[1-2] Sockets=1 CoresPerSocket=2 ThreadsPerCore=1
+PartitionName=normal Nodes=n[1-2] Default=YES MaxTime=24:00:00 OverSubscribe=EXCLUSIVE
+"""
+
+
+def openhpc(lab: DeployedLab, suite: str) -> HandMade:  # noqa: ARG001 - there is one
+    """The stand-in for Enterprise Linux with OpenHPC's packages: nodes fetch Slurm's files, and have whole jobs."""
+    prepare(lab)
+    completed = "/var/log/slurm_jobcomp.log"
+    epilog = file(f"{ETC}/slurm.epilog.clean", "#!/bin/sh\nexit 0", "755")
+    conf = file(f"{ETC}/slurm.conf", OPENHPC) + file(f"{ETC}/cgroup.conf", "ConstrainCores=yes")
+    places = f"mkdir /var/spool/slurmctld; touch /var/log/slurmctld.log {completed}\n"
+    places += f"chown slurm: /var/spool/slurmctld /var/log/slurmctld.log {completed}\n"
+    lab.on("ctl", f"set -e\n{places}{epilog}{conf}systemctl enable --quiet --now munge slurmctld")
+    option = file("/etc/sysconfig/slurmd", 'SLURMD_OPTIONS="--conf-server ctl"')
+    everywhere(lab, f"{epilog}{option}systemctl enable --quiet --now munge slurmd", "n1", "n2")
+    return at_work(lab, "openhpc", "thunder", ("n1", "n2"), completed=completed)
+
+
 WORN = """
 # jobs are recorded, and nobody is held to anything
 ClusterName=worn
@@ -1071,5 +1115,6 @@ KINDS: Mapping[str, Kind] = {
     "gang": Kind(gang),
     "trees": Kind(trees, gpus=("n1:2:Tesla_T4",)),
     "alone": Kind(alone, nodes=1, gpus=("ctl:2:Tesla_T4",), packages={"ctl": DEBIAN.packages("compute")}),
+    "openhpc": Kind(openhpc, packages={"ctl": EL_OPENHPC.packages("database")}, slurm_packages=EL_OPENHPC.word),
 }
 """All kinds of hand-made clusters, by name."""

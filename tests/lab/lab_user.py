@@ -184,7 +184,7 @@ def wait_for_dpkg(hosts: DeployedLab, *names: str) -> None:
 
 def of_kind(spec: LabSpec) -> LabSpec:
     """The same lab with the packages of Slurm that the tests are run with, on a suite that has them."""
-    if PACKAGES == "debian":
+    if PACKAGES == "debian" or spec.slurm_packages != "debian":
         return spec
     return replace(spec, suite=NEWEST if spec.suite == "bookworm" else spec.suite, slurm_packages=PACKAGES)
 

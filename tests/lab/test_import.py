@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from hand_made import KINDS, PASSWORD, HandMade, Jobs, made_by_hand, submit, wait_for
 from lab_cluster import report
-from lab_user import Person, words_of
+from lab_user import PLATFORM, Person, words_of
 from stock import Stock, in_turn
 from suites import SUITES
+
+from slurmfab.cluster.slurm.platform import DNF
 
 pytestmark = pytest.mark.lab
 
@@ -72,6 +74,7 @@ KEPT = {
     "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
     "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl", "slurm_user: root"),
     "scripts": ("prolog.sh", "job_submit.lua", "JobSubmitPlugins: lua", "HealthCheckInterval: 300"),
+    "openhpc": ("packages: el-openhpc", "configless: true", "OverSubscribe: EXCLUSIVE", "epilog.clean", "slurm: 202"),
 }
 """Texts in the cluster file that an import writes, by kind of cluster."""
 
@@ -108,6 +111,11 @@ WAYS = {
     "gang": ("n1", "grep -c enable_configless /etc/slurm/slurm.conf", "1"),
     "trees": ("n1", "grep -oh 'gpu:tesla:.*shard:[^ ]*' /etc/slurm/nodes.conf", "gpu:tesla:2,shard:8"),
     "alone": ("ctl", "grep -oh 'gpu:tesla:.*mps:[^ ]*' /etc/slurm/slurm.conf", "gpu:tesla:2,mps:200"),
+    "openhpc": (
+        "n1",
+        "ls /etc/slurm; id -u slurm; cat /etc/sysconfig/slurmd",
+        'slurm.epilog.clean\n202\nSLURMD_OPTIONS="--conf-server ctl"',
+    ),
     "scripts": ("ctl", f"cd /tmp; srun -w n2 sh -c 'echo $SITE $(ls /var/log/site-prologs)'; {COMMENT}", SCRIPTED),
 }
 """For each kind, a command on a host after the takeover, and what it prints where the site's way is kept."""
@@ -160,9 +168,13 @@ class Deployed:
 
 
 def combinations() -> Iterator[Any]:
-    """Each kind of cluster on one suite by turns, about half of them on each; with `TURN=all` on both."""
-    for suite in SUITES:
-        for kind in (one for one in KINDS if suite in in_turn(one)):
+    """Each kind of cluster on one suite by turns, about half of them on each; with `TURN=all` on both.
+
+    Those with packages of their own are on the suite that has them, and alone where the others are not tried.
+    """
+    for kind, made in KINDS.items():
+        own, others = {"trixie"} & {*SUITES}, () if PLATFORM.manager == DNF else in_turn(kind)
+        for suite in own if made.slurm_packages else others:
             yield pytest.param((kind, suite), id=f"{kind}-{suite}")
 
 

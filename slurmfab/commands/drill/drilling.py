@@ -247,7 +247,7 @@ def fault(run: Run, host: str, name: str, script: Script, most: int) -> Iterator
         try:
             trouble = "" if is_ended else applied(run, host, TimedFault(name))
         except HostError as error:
-            trouble = error.reason
+            trouble = error.reason.rstrip(".")
         is_ended = not trouble
         return trouble and f"{name} is not taken back yet: {trouble}. It ends by itself, in {most} s at the latest"
 
