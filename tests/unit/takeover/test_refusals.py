@@ -136,9 +136,7 @@ def test_hosts_of_other_systems_are_refused_by_name_with_the_reason(one: FoundCl
     assert ("ln -s" in message) == any(facts.os_id == "debian" for facts in one.facts.values())
 
 
-@pytest.mark.parametrize(
-    ("package", "word"), [("slurm", "el-smd"), ("slurm-libs", "el"), ("slurm-ohpc", "el-openhpc")]
-)
+@pytest.mark.parametrize(("package", "word"), [("slurm", "el-smd"), ("slurm-libs", "el"), ("slurm-ohpc", "el-openhpc")])
 def test_a_cluster_on_enterprise_linux_is_kept_with_its_packages(package: str, word: str) -> None:
     found = {**ROCKY, "packages": {package: "24.11.5-1.el9"}, "slurm_versions": {"slurmctld": "24.11.5"}}
     assert f'slurm: {{packages: {word}, version: "24.11.*"}}' in survey(everywhere(**found)).text
