@@ -11,8 +11,10 @@ from slurmfab.cli.completion.takes import Entry, Option, Table, Takes
 from slurmfab.cli.tasks import TASKS
 from slurmfab.cli.tasks.command import Command
 from slurmfab.cli.tasks.help import summary
+from slurmfab.cli.tasks.rehearse import REFUSED as REHEARSED
 from slurmfab.commands.checks.own import ALL as OWN_CHECKS
 from slurmfab.commands.checks.runner import ORDER as CHECK_GROUPS
+from slurmfab.commands.drill.drills import DRILLS
 from slurmfab.commands.quickcheck.running import CHECKS as QUICKCHECKS
 from slurmfab.core.impact.disruptive_changes import KNOWN as DISRUPTIONS
 
@@ -60,6 +62,7 @@ EVERYWHERE: Mapping[str, Takes] = {
     "json": FILE,
     "junit": FILE,
     "key": FILE,
+    "kill": TEXT,
     "like": Takes(takes.NODES),
     "login": NEW_HOSTS,
     "name": TEXT,
@@ -69,6 +72,7 @@ EVERYWHERE: Mapping[str, Takes] = {
     "partition": Takes(takes.PARTITIONS, many=True),
     "plan": FILE,
     "port": TEXT,
+    "power_cut": Takes(takes.HOSTS),
     "reason": TEXT,
     "reboot_timeout": TEXT,
     "repeat": TEXT,
@@ -98,6 +102,8 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("check-cluster", "only"): some_of(*CHECK_GROUPS, OWN_CHECKS),
     ("check-gpus", "hosts"): NODES,
     ("drain", "hosts"): NODES,
+    ("drill", "drills"): some_of(*DRILLS),
+    ("drill", "node"): Takes(takes.NODES),
     ("explain", "target"): Takes(takes.HOSTS),
     ("import", "hosts"): NEW_HOSTS,
     ("lab-down", "name"): Takes(takes.LABS),
@@ -117,6 +123,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("quickcheck", "only"): some_of(*QUICKCHECKS),
     ("quickcheck", "user"): Takes(takes.USERS),
     ("reboot", "hosts"): NODES,
+    ("rehearse", "command"): Takes(takes.TASKS, choices=tuple(REHEARSED)),
     ("remove-node", "hosts"): NODES,
     ("remove-user", "name"): Takes(takes.USERS),
     ("replace-node", "host"): Takes(takes.NODES),

@@ -14,12 +14,14 @@ from slurmfab.commands.accept import results as accepted
 from slurmfab.commands.checks import results as checked
 from slurmfab.commands.doctor.finding import Diagnosis
 from slurmfab.commands.drift.alarm import Compared
+from slurmfab.commands.drill import results as drilled
 from slurmfab.commands.explain.explaining import Explanation
 from slurmfab.commands.gpu_checks.checking import GpuChecks
 from slurmfab.commands.history.listing import History, RecordedRun
 from slurmfab.commands.import_cluster.importing import Imported
 from slurmfab.commands.logs.showing import Logs
 from slurmfab.commands.quickcheck.lines import Summary
+from slurmfab.commands.rehearse.verdict import Rehearsal
 from slurmfab.commands.support_bundle.making import Written
 from slurmfab.commands.update.plan import UpdatePlan
 from slurmfab.commands.upgrade.plan import UpgradePlan
@@ -65,9 +67,11 @@ OUTPUTS = (
     Output("check-gpus", "GPU checks", GpuChecks, ("check-gpus",)),
     Output("accept", "Acceptance", accepted.Verdict, ("accept",)),
     Output("accept-history", "History of acceptance", listing.History, ("accept --history",)),
+    Output("drill", "Drills", drilled.Verdict, ("drill",)),
     Output("drift", "Drift", Compared, ("drift",)),
     Output("logs", "Logs", Logs, ("logs",)),
     Output("explain", "Explanation", Explanation, ("explain",)),
+    Output("rehearsal", "Rehearsal", Rehearsal, ("rehearse",)),
     Output("usage", "Use over time", Told, ("usage",)),
     Output("history", "History", History, ("history",)),
     Output("history-run", "A recorded run", RecordedRun, ("history RUN",)),

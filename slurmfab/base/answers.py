@@ -161,6 +161,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "file": _LINE,
         "found_files": _found_files(),
         "job": _job(),
+        "job_shapes": _job_shapes(),
         "job_processes": strict_object({"steps": _LINES, "hung": _LINES}, {}),
         "kept": _kept(),
         "lock": strict_object({"idle": core_schema.nullable_schema(_SECONDS)}, {}),
@@ -322,6 +323,17 @@ def _usage() -> core_schema.CoreSchema:
         "idle": listed(core_schema.tuple_schema([*job, _LINE, _FLAG], strict=False), max_length=50),
     }
     return strict_object(window, others)
+
+
+def _job_shapes() -> core_schema.CoreSchema:
+    """The kinds of jobs that ran lately (`slurmfab.on_hosts.agent.accounting.job_shapes.read`)."""
+    amount = core_schema.int_schema(ge=0, lt=1 << 63)
+    user = core_schema.str_schema(pattern=r"^[^-\pC\p{Zl}\p{Zp}][^\pC\p{Zl}\p{Zp}]*\z", max_length=200)
+    word = core_schema.str_schema(pattern=LINE, max_length=200)
+    shape: list[core_schema.CoreSchema] = [user, _COUNT, *[word] * 4, *[amount] * 3, word, *[amount] * 4]
+    shapes = core_schema.list_schema(core_schema.tuple_schema(shape, strict=False), max_length=2000)
+    counts = dict.fromkeys(("since", "until", "jobs", "more"), _COUNT)
+    return strict_object({"accounting": _FLAG, **counts, "shapes": shapes}, {})
 
 
 def _found_files() -> core_schema.CoreSchema:

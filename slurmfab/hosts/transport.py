@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 import socket
 import threading
@@ -67,9 +66,6 @@ class Heartbeat:
 PROXIES = 8
 """The most connections by proxy commands that are opened at the same time. Usually all log in to the same jump host,
 whose sshd refuses some at random when ten logins are in progress (sshd_config(5), MaxStartups)."""
-
-HOSTS_EACH = 128
-"""The fewest hosts that are worth a process of their own, which takes 0.2 s of a processor to start."""
 
 OTHER_FILES = 256  # files that this program may have open beside its connections
 SEND_SECONDS = 600  # time limit for sending one request; a host that reads nothing is noticed after SILENCE_SECONDS
@@ -173,22 +169,6 @@ def allow_connections(count: int) -> None:
     wanted = count + OTHER_FILES if hard == resource.RLIM_INFINITY else min(count + OTHER_FILES, hard)
     if resource.RLIM_INFINITY != soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def over_ssh(
-    routes: Mapping[str, Route],
-    policies: Mapping[str, PinnedKey],
-    ask_password: Callable[[], str] | None = None,
-    password: str = "",
-    tell: Callable[[str], None] = tell_on_standard_error,
-) -> Transport:
-    """A transport by SSH: in this process to few hosts, or where there is one core; else by several processes."""
-    count = min(len(os.sched_getaffinity(0)), len(routes) // HOSTS_EACH)
-    if count <= 1:
-        return SshTransport(routes, policies, ask_password, password, tell)
-    from slurmfab.hosts.workers import SharedTransport  # few runs have so many hosts
-
-    return SharedTransport(routes, policies, ask_password, password, tell, count=count)
 
 
 def only_reads(request: Mapping[str, Any]) -> bool:

@@ -52,7 +52,7 @@ REMEDY = (
 
 def shortage(place: Path) -> str:
     """Why no tmpfs can replace a file system, given by a directory, that cannot hold disks; empty if one can."""
-    available = _available(MEMORY.read_text())
+    available = available_memory()
     if available >= NEEDED:
         return ""
     return f"{_why(place)}, and {available >> 20} MiB of memory are too little for a tmpfs. {REMEDY}"
@@ -77,6 +77,11 @@ def _mount_memory(place: Path, progress: Callable[[str], None]) -> None:
     if not holds_overlays(place):
         call(["umount", str(place)])
         raise LabError(f"{why}, and neither can a tmpfs on this kernel. {REMEDY}")
+
+
+def available_memory() -> int:
+    """Bytes of this machine's memory that programs can have."""
+    return _available(MEMORY.read_text())
 
 
 def _available(text: str) -> int:

@@ -100,7 +100,8 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
     nspawn = (
         "systemd-nspawn --boot --quiet --register=no --keep-unit --capability=all --system-call-filter=@keyring "
         "--resolv-conf=off --timezone=off "
-        f"--link-journal=no --settings=no --directory={host.root} --machine={host.machine} --hostname={host.name} "
+        f"--link-journal=no --settings=no --directory={host.root} --machine={host.machine} "
+        f"--hostname={spec.hostname(host.name)} "
         f"--network-namespace-path=/run/netns/{host.namespace}"
     )
     _forget(host)

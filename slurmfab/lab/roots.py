@@ -121,9 +121,9 @@ def _mask_generators(host: HostLayout) -> None:
 
 def _identify(spec: LabSpec, host: HostLayout, addresses: Iterable[str]) -> None:
     """Write the host's name, hosts file, machine ID, resolver configuration and SSH host keys."""
-    etc = host.root / "etc"
-    own = "".join(f"{one} {host.name}\n" for one in (["127.0.1.1"] if spec.loopback_name else addresses))
-    (etc / "hostname").write_text(f"{host.name}\n")
+    etc, name = host.root / "etc", spec.hostname(host.name)
+    own = "".join(f"{one} {name}\n" for one in (["127.0.1.1"] if spec.loopback_name else addresses))
+    (etc / "hostname").write_text(f"{name}\n")
     (etc / "hosts").write_text(f"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n{own}")
     (etc / "machine-id").write_text(f"{uuid.uuid4().hex}\n")
     (etc / "resolv.conf").unlink(missing_ok=True)

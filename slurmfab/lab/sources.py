@@ -148,3 +148,10 @@ def _configured() -> tuple[Source, ...]:
 def carried_settings(dump: str) -> tuple[str, ...]:
     """The lines of `apt-config dump` with settings that hosts need too."""
     return tuple(line for line in dump.splitlines() if CARRIED.fullmatch(line))
+
+
+def addresses(suite: str) -> tuple[str, ...]:
+    """The addresses from which hosts of a suite get packages: this machine's mirrors, and its proxies."""
+    mirrors = (uri for source in machine_sources(suite) for uri in source.uris)
+    proxies = re.findall(r'"(https?://[^"]+)"', "\n".join(carried_settings(call(["apt-config", "dump"]))))
+    return tuple(dict.fromkeys((*mirrors, *proxies)))

@@ -20,6 +20,17 @@ UNIFIED_SUITES = ("sid", "resolute")  # suites whose systemd (258 and newer) kno
 SERIES = {"bookworm": "22.05", "noble": "23.11", "trixie": "24.11", "resolute": "25.11", "sid": "26.05"}
 """The Slurm of each suite, also that of the stand-in for SchedMD's packages, which is made from it."""
 
+
+def suite_with(series: str) -> str:
+    """The suite of Debian whose Slurm is of a series; empty for none.
+
+    >>> suite_with("24.11")
+    'trixie'
+    """
+    return next((suite for suite, one in SERIES.items() if one == series and suite not in UBUNTU_SUITES), "")
+
+
+UNDER_ENTERPRISE_LINUX = "trixie"  # the suite that the stand-in for Enterprise Linux is made of
 ENTERPRISE_LINUX = ("el-smd", "el", "el-openhpc")
 SLURM_PACKAGES = ("debian", "smd", *ENTERPRISE_LINUX)
 """Kinds of Slurm packages that lab hosts can install: the distribution's, or stand-ins for SchedMD's, and on a stand-in
@@ -72,6 +83,8 @@ class LabSpec:
     slurm_packages: str = "debian"
     # whether hosts see an apt repository with a newer Slurm as /srv/newer-slurm (`slurm_repository`)
     newer_slurm: bool = False
+    # `HOST:NAME`, as in `n1:cn01`: hosts that call themselves by another name than the lab does
+    hostnames: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
@@ -82,6 +95,10 @@ class LabSpec:
     def host_names(self) -> tuple[str, ...]:
         """Names of all hosts, controller first."""
         return (CONTROLLER, *(f"n{number}" for number in range(1, self.nodes + 1)))
+
+    def hostname(self, host: str) -> str:
+        """The name by which a host of the lab calls itself."""
+        return dict(entry.split(":") for entry in self.hostnames).get(host, host)
 
     @property
     def gpu_models(self) -> dict[str, tuple[str, ...]]:
@@ -127,6 +144,11 @@ class LabSpec:
             for entry in self.packages
             if not re.fullmatch(r"[^:]+:[a-z0-9][a-z0-9+.-]*(,[a-z0-9][a-z0-9+.-]*)*", entry)
         ]
+        complaints += [
+            f'hostnames "{entry}": write HOST:NAME, as in n1:cn01.'
+            for entry in self.hostnames
+            if not re.fullmatch(r"[^:]+:[A-Za-z0-9][A-Za-z0-9-]{0,62}", entry)
+        ]
         return tuple(complaints)
 
     def _kind_complaints(self) -> Iterator[str]:
@@ -135,8 +157,8 @@ class LabSpec:
             yield (f'packages "{self.slurm_packages}": the lab knows {", ".join(SLURM_PACKAGES)}.')
         elif self.slurm_packages == "smd" and self.suite == "bookworm":
             yield ("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
-        elif self.slurm_packages in ENTERPRISE_LINUX and self.suite != "trixie":
-            yield (f"The stand-in for Enterprise Linux is made of trixie, not of {self.suite}.")
+        elif self.slurm_packages in ENTERPRISE_LINUX and self.suite != UNDER_ENTERPRISE_LINUX:
+            yield (f"The stand-in for Enterprise Linux is made of {UNDER_ENTERPRISE_LINUX}, not of {self.suite}.")
         if self.slurm_packages in ENTERPRISE_LINUX and self.no_python:
             yield ("The stand-in for Enterprise Linux has python3.")
         if self.slurm_packages in ENTERPRISE_LINUX[1:] and self.newer_slurm:
@@ -155,6 +177,7 @@ class LabSpec:
             "packages": tuple(entry.partition(":")[0] for entry in self.packages),
             "ipv6": self.ipv6,
             "dual": self.dual,
+            "hostnames": tuple(entry.partition(":")[0] for entry in self.hostnames),
         }
         last = self.host_names[-1]
         complaints = [

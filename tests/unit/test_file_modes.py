@@ -27,8 +27,11 @@ WRITTEN = {
     "commands.accept.running": [OWN],  # --junit: the same, in short
     "commands.checks.runner": [OWN],  # --junit: causes of failures
     "commands.checks.kept": [OWN],  # results of checks, beside the cluster file; its group, too, if it may change that
+    "commands.drill.drilling": [OWN],  # --junit: which nodes failed, and why
     "commands.drift.alarm": [ALL, OWN],  # numbers for the node exporter, and what differed at the last look
     "commands.drift.timer": [ALL],  # units of systemd
+    "commands.rehearse.rehearsing": [OWN, OWN],  # the cluster file and the lock of the twin, in a private directory
+    "core.engine.rehearsals": [OWN],  # what a rehearsal found
     "core.engine.record": [OWN],  # what runs changed
     "core.engine.saved_plan": [OWN],  # what a run would change
     "core.engine.session": [OWN],  # --json

@@ -27,7 +27,11 @@ COMMAND = re.compile(
 def commands(page: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the tasks that a page shows, with their long options."""
     for task, words in COMMAND.findall(page.read_text().replace("\\\n", " ")):
-        yield task, re.findall(r"(?<= )--[a-z][a-z-]+", words)
+        inside = next((word for word in words.split() if word in FLAGS), "") if task == "rehearse" else ""
+        own, _, others = words.partition(f" {inside}") if inside else (words, "", "")
+        yield task, re.findall(r"(?<= )--[a-z][a-z-]+", own)
+        if inside:
+            yield inside, re.findall(r"(?<= )--[a-z][a-z-]+", others)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(TOP)))

@@ -62,10 +62,16 @@ class Reader:
         elif word.startswith("-") and len(word) > 1:
             self._read_flag(*word.partition("=")[:2])
         elif self.missing:
-            self.missing.pop(0)
+            taken = self.missing.pop(0)
+            if taken.what == TASKS and word in taken.choices:
+                self._enter(word)
         elif word in self._table:
-            self.task, self.used = self._table[word], set()
-            self.missing = list(self.task.words)
+            self._enter(word)
+
+    def _enter(self, name: str) -> None:
+        """Begin with a task."""
+        self.task, self.used = self._table[name], set()
+        self.missing = list(self.task.words)
 
     def _read_flag(self, flag: str, has_value: str) -> None:
         """Step over an option, and wait for its value where it has none yet."""
@@ -144,13 +150,14 @@ def candidates(wanted: Wanted, table: Table) -> Candidates:
     if wanted.takes.what in (takes.FILE, takes.DIRECTORY):
         return Candidates(FILES if wanted.takes.what == takes.FILE else DIRECTORIES, ((wanted.word, ""),))
     if wanted.takes.what == takes.TASKS:
-        return Candidates(words=tuple((name, one.help) for name, one in table.items() if name.startswith(wanted.word)))
+        known = wanted.takes.choices or table
+        return Candidates(words=tuple((one, table[one].help) for one in known if one.startswith(wanted.word)))
     chosen, word = last_of_list(wanted.word) if wanted.takes.many else ("", wanted.word)
     if wanted.takes.what in HOSTS_LIKE and word.startswith("@"):
         return in_host_file(word, wanted.prefix + chosen)
-    known = values(wanted.takes, ClusterValues(wanted.cluster), word)
+    there = values(wanted.takes, ClusterValues(wanted.cluster), word)
     others = set(chosen.split(","))
-    fitting_values = (name for name in known if name.startswith(word) and name not in others)
+    fitting_values = (name for name in there if name.startswith(word) and name not in others)
     return Candidates(words=tuple((f"{wanted.prefix}{chosen}{name}", "") for name in fitting_values))
 
 

@@ -21,7 +21,7 @@ ACCEPTANCE_JOBS = "acceptance jobs"
 RUNS = "runs"  # recorded runs
 
 LABS = "labs"
-TASKS = "tasks"
+TASKS = "tasks"  # with choices: one of these, whose own words and options follow
 
 
 class Takes(NamedTuple):
@@ -29,7 +29,7 @@ class Takes(NamedTuple):
 
     what: str = TEXT  # one of this module's constants
     many: bool = False  # whether several may stand there, with commas between them
-    choices: tuple[str, ...] = ()  # the words of `CHOICES`
+    choices: tuple[str, ...] = ()  # the words of `CHOICES`, or of `TASKS` if not all
 
 
 class Option(NamedTuple):

@@ -18,6 +18,7 @@ from slurmfab.cli.tasks import (
     munge,
     nodes,
     people,
+    rehearse,
     showing,
     ssh,
     support,
@@ -74,7 +75,7 @@ GROUPS: tuple[Group, ...] = (
             cluster_file.schema,
         ),
     ),
-    ("Checks", (nodes.status, check.check_cluster, check.quickcheck, check.check_gpus, check.accept)),
+    ("Checks", (nodes.status, check.check_cluster, check.quickcheck, check.check_gpus, check.accept, check.drill)),
     (
         "What the cluster looks like",
         (
@@ -90,7 +91,7 @@ GROUPS: tuple[Group, ...] = (
         ),
     ),
     ("Nodes", (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot)),
-    ("Updates and upgrades", (update.update, update.upgrade)),
+    ("Updates and upgrades", (update.update, update.upgrade, rehearse.rehearse)),
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     ("People and accounts", (people.add_user, people.remove_user, people.accounts_export, people.usage)),
     ("History and undo", (history.history, history.rollback, history.restore_lock)),

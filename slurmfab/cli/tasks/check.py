@@ -1,9 +1,9 @@
-"""Tasks that test a cluster: check-cluster, check-gpus, quickcheck and accept."""
+"""Tasks that test a cluster: check-cluster, check-gpus, quickcheck, accept and drill."""
 
 from __future__ import annotations
 
 from slurmfab.base.errors import InputError
-from slurmfab.cli.tasks.command import command, number
+from slurmfab.cli.tasks.command import command, names, number
 from slurmfab.cli.tasks.options import Common
 
 
@@ -160,3 +160,33 @@ def accept(
         hosts, only, user, 1 if times is None else times, running.WAIT if minutes is None else minutes, logs
     )
     return running.accept(common.cluster, options, junit, common.output)
+
+
+@command(
+    common=("cluster", "json", "ask_sudo_password"),
+    positional=["[drills]"],
+    help={
+        "drills": "names of drills, as in slurmctld,link (default: list them)",
+        "node": "the compute node for faults of nodes (default: one that is idle)",
+        "junit": "write the results as JUnit XML to this file",
+        "yes": "on a terminal: do not ask before it begins",
+    },
+)
+def drill(common: Common, *, drills: str = "", node: str = "", junit: str = "", yes: bool = False) -> int:
+    """Bring faults about, and measure what notices them.
+
+    slurmctld crashes, a controller fails over, a node loses its power, its link, its clock, its spool, a GPU or its
+    file server: one after the other, each taken back. It measures the time until Slurm notices, until the node is out
+    of service and until all is well again, and says which alert would have fired. A node with a job is never touched;
+    the others are reserved meanwhile. Each fault ends by itself, also when this machine dies. Exit codes: 0 all were
+    noticed and are over, 1 one was not, or failed, 2 wrong input, 5 none failed, but some could not be done now.
+
+    Examples:
+        fab drill
+        fab drill slurmctld
+        fab drill link,power --node n2 --junit drills.xml
+    """
+    from slurmfab.commands.drill import drilling
+
+    options = drilling.DrillOptions(names([drills]), node, junit, asks=not yes)
+    return drilling.drill(common.cluster, options, common.output)

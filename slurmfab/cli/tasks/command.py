@@ -42,6 +42,7 @@ class Parameter(NamedTuple):
     default: Any  # a bool for a switch, a list for an option that may be given several times, else a text
     is_word: bool  # whether it may be given without its flag, right behind the task
     is_required: bool
+    takes_rest: bool = False  # whether it is the command in all words that are left
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -53,6 +54,14 @@ class Parameter(NamedTuple):
     def takes_value(self) -> bool:
         """Whether a value follows the flag."""
         return not isinstance(self.default, bool)
+
+
+class Inside(NamedTuple):
+    """A command in the words of another task."""
+
+    name: str  # as it is typed, such as `deploy`
+    given: Mapping[str, Any]  # the values on the command line, by the names of its parameters
+    words: tuple[str, ...]  # its command line, without the options that most tasks share
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +83,7 @@ class Command:
     @property
     def flags(self) -> dict[str, Parameter]:
         """The parameters by their flags; a word that has to be given has one, too."""
-        return {flag: one for one in self.parameters for flag in one.flags}
+        return {flag: one for one in self.parameters if not one.takes_rest for flag in one.flags}
 
     def __call__(self, **given: Any) -> None:
         """Carry it out with the values that were given, and the defaults of the others. Raises Exit if it failed."""
@@ -94,6 +103,7 @@ def command(
     positional: Iterable[str] = (),
     iterable: Iterable[str] = (),
     newcomers: bool = False,
+    rest: str = "",
 ) -> Callable[[Callable[..., int | None]], Command]:
     """Make a task of a function `f(common: Common, ...)` that returns an exit code, or nothing for 0.
 
@@ -105,25 +115,25 @@ def command(
         positional: parameters that are given as words, without a flag; the last may be left out: `[run]`.
         iterable: parameters that may be given several times, and become a list.
         newcomers: whether the parameter `hosts` names hosts that are no members of the cluster.
+        rest: parameter that gets the command in all words that are left, as an `Inside`.
 
     Returns:
         A decorator that makes a `Command` of the function.
     """
-    texts, words, lists = {**COMMON, **help}, tuple(positional), frozenset(iterable)
+    texts, words, lists = {**COMMON, **help}, (*positional, *filter(None, [rest])), frozenset(iterable)
     shared = {name: getattr(Common(), name) for name in common}
 
     def parameter(name: str, default: Any) -> Parameter:
-        text = texts.get(name.rstrip("_"), "")
-        may_be_word, is_required = f"[{name}]" in words, name in words
-        return Parameter(name, text, [] if name in lists else default, may_be_word or is_required, is_required)
+        text, is_required = texts.get(name.rstrip("_"), ""), name in words
+        is_word = is_required or f"[{name}]" in words
+        return Parameter(name, text, [] if name in lists else default, is_word, is_required, name == rest)
 
     def decorate(function: Callable[..., int | None]) -> Command:
         _, *own = inspect.signature(function).parameters.values()
         given = {one.name: "" if one.default is inspect.Parameter.empty else one.default for one in own}
         name = function.__name__.rstrip("_").replace("_", "-")  # import_ is fab import
         doc = re.sub(r"\bfab (?=[a-z])", f"{FAB} ", inspect.cleandoc(function.__doc__ or ""))
-        parameters = tuple(parameter(*one) for one in (given | shared).items())
-        return Command(function, name, doc, parameters, newcomers)
+        return Command(function, name, doc, tuple(parameter(*one) for one in (given | shared).items()), newcomers)
 
     return decorate
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -14,7 +14,8 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.completion import script
 from slurmfab.cli.tasks import TASKS, help_text
-from slurmfab.cli.tasks.command import Command, Parameter
+from slurmfab.cli.tasks.command import Command, Inside, Parameter
+from slurmfab.cli.tasks.options import COMMON
 from slurmfab.cli.tasks.spelling import DRY_RUN, NEAR, NEARER, PLAN_SHOWS, closest, did_you_mean, meant
 
 HELP = ("--help", "-h")
@@ -85,12 +86,25 @@ class Reader:
                     return help_text(self.now.name)
                 self.read_flag(word, arguments)
             elif self.missing and (self.missing[0].is_required or self.is_right_behind):
+                if self.missing[0].takes_rest:
+                    return self.read_inside(self.missing.pop(0), (word, *arguments))
                 self.note(self.missing.pop(0), word)
             elif word in TASKS:
                 self.enter(TASKS[word])
             else:
                 refuse(self.unknown_word(word))
         self.require_words()
+        return ""
+
+    def read_inside(self, parameter: Parameter, words: Iterable[str]) -> str:
+        """Note the command in the words that are left; returns the help that they ask for, or nothing."""
+        reader = Reader(OWN_FLAGS)
+        if asked := reader.read(iter(words)):
+            return asked
+        if len(reader.calls) != 1:
+            refuse("Name one command, with its words and options behind it.")
+        (call,) = reader.calls
+        self.calls[-1].given[parameter.name] = Inside(call.task.name, call.given, words_of(call, COMMON))
         return ""
 
     def refuse_rest(self, arguments: Iterator[str]) -> None:
@@ -153,9 +167,25 @@ class Reader:
         return f"{self.now.name} has no option {flag}.{advice} See: {FAB} {self.now.name} --help."
 
 
-def check(arguments: Iterable[str], core: Mapping[str, CoreFlag]) -> str:
-    """Look through a command line; returns the help that was asked for, or nothing, InputError for wrong words."""
-    return Reader(core).read(iter(tuple(arguments)))
+def words_of(call: Call, without: Container[str] = ()) -> tuple[str, ...]:
+    """The words of a command line that asks for this; `without`: names of parameters that are left out.
+
+    >>> words_of(answer(["deploy", "--hosts=n1", "-v"])[0])
+    ('deploy', '--hosts', 'n1', '--verbose')
+    """
+    found = [call.task.name]
+    for one in (*call.task.words, *(one for one in call.task.parameters if not one.is_word)):
+        given = call.given.get(one.name)
+        if given is None or one.name in without:
+            continue
+        if one.is_word:
+            found.append(given)
+        else:
+            values = given if isinstance(given, list) else [given]
+            found += [
+                word for value in values for word in ((one.flags[0], value) if one.takes_value else one.flags[:1])
+            ]
+    return tuple(found)
 
 
 def answer(arguments: Sequence[str]) -> str | list[Call]:

@@ -18,9 +18,10 @@ VALUES = {
     "fingerprint": "FINGERPRINT", "from": "HOST", "gateway": "HOST",
     "gpu_nodes": "HOSTS", "homes": "SERVER:PATH", "host": "HOST", "hosts": "HOSTS", "html": "FILE",
     "idle_minutes": "MINUTES", "interface": "NAME", "json": "FILE",
-    "junit": "FILE", "key": "FILE", "like": "HOST", "login": "HOSTS",
+    "junit": "FILE", "key": "FILE", "kill": "NUMBER", "like": "HOST", "login": "HOSTS",
     "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "only": "NAMES", "output": "PATH", "partition": "NAMES",
-    "plan": "FILE", "port": "PORT", "repeat": "NUMBER", "run": "RUN", "save": "FILE", "since": "TIME",
+    "plan": "FILE", "port": "PORT", "power_cut": "HOST",
+    "repeat": "NUMBER", "run": "RUN", "save": "FILE", "since": "TIME",
     "slurm": "VERSION", "task": "TASK", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
     "user": "USER", "users": "NAMES", "wait": "MINUTES",
 }  # fmt: skip

@@ -18,7 +18,7 @@ from slurmfab.base.exit_codes import DONE, WRONG_INPUT
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks import TASKS
 from slurmfab.cli.tasks.command import Command, Parameter, end
-from slurmfab.cli.tasks.command_line import CoreFlag, check
+from slurmfab.cli.tasks.command_line import CoreFlag, Reader
 
 
 class InvokeTask(Task):  # type: ignore[type-arg]
@@ -29,6 +29,8 @@ class InvokeTask(Task):  # type: ignore[type-arg]
             refuse_core_hosts(context)
             if context.config.run.dry:  # Invoke's own option, which would keep no task from changing hosts
                 end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
+            if any(one.takes_rest for one in command.parameters):  # where nobody looked through the command line
+                end(WRONG_INPUT, f"Call it by the program slurmfab: slurmfab {command.name}.")
             command(**given)
 
         run.__name__, run.__module__ = command.name.replace("-", "_"), command.function.__module__
@@ -58,7 +60,7 @@ def argument(one: Parameter, is_word: bool) -> Argument:
     return Argument(
         names=[flag.lstrip("-") for flag in one.flags],
         attr_name=one.name if "_" in one.name else None,
-        kind=type(one.default),
+        kind=str if one.takes_rest else type(one.default),
         default=None if is_word or one.is_required else one.default,  # Invoke asks for no word that has a default
         help=one.help or None,
         positional=is_word,
@@ -84,7 +86,11 @@ namespace.default = "help"
 
 
 def check_words(arguments: list[str], core: ParserContext) -> None:
-    """Look through a command line for help that is asked for, and wrong words; either raises Exit."""
+    """Look through a command line for help that is asked for, and wrong words; either raises Exit.
+
+    A command line with a task that takes another one, as rehearse does, is carried out here, and ends by Exit: Invoke
+    would read two tasks, and carry out the second one, too.
+    """
     flags = {
         f"-{name}" if len(name) == 1 else f"--{name}": CoreFlag(
             argument.takes_value, bool(argument.optional), argument.help or ""
@@ -93,9 +99,14 @@ def check_words(arguments: list[str], core: ParserContext) -> None:
         for name in argument.names
     }
     try:
-        text = check(arguments, flags)
+        reader = Reader(flags)
+        text = reader.read(iter(arguments))
     except InputError as error:
         end(error.exit_code, str(error))
     if text:
         print(text)  # noqa: T201 - the answer
+        end(DONE)
+    if any(one.takes_rest for call in reader.calls for one in call.task.parameters):
+        for call in reader.calls:
+            call.task(**call.given)
         end(DONE)

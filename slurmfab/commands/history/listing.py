@@ -43,6 +43,7 @@ COUNTED_KINDS = {
 
 NAMED_KINDS = {
     "authorized-keys": "keys",
+    "drill": "drills",
     "jobs-ended": "jobs cancelled",
     "node-drain": "drained",
     "node-gate": "drained until tested",

@@ -77,13 +77,19 @@ def give_back(cluster: Cluster, lock: Lock, nodes: tuple[str, ...]) -> NodeAccep
     )
 
 
-def run_jobs(run: Run, nodes: tuple[str, ...], failed: Callable[[str, str], None]) -> tuple[str, ...]:
-    """Prove nodes in service beside users' jobs, telling `failed`; those that ran or had no room, or HostError."""
+def run_jobs(
+    run: Run, nodes: tuple[str, ...], failed: Callable[[str, str], None], reservation: str = ""
+) -> tuple[str, ...]:
+    """Prove nodes in service beside users' jobs, telling `failed`; those that ran or had no room, or HostError.
+
+    `reservation`: the one in which the jobs run; empty for none.
+    """
     if not nodes:
         return ()
     cluster, lock = run.inventory.cluster, run.inventory.lock
     partitions = [partition_of_own_jobs(cluster, (node,)) for node in nodes]
-    works = [list(work(cluster, lock, node)) for node in nodes]
+    inside = [f"--reservation={reservation}"] if reservation else []
+    works = [[*inside, *work(cluster, lock, node)] for node in nodes]
     request = {"op": "trial-jobs", "nodes": list(nodes), "partitions": partitions, "works": works}
     found: dict[str, Any] = dict(
         answer_value(run.controller, run.transport.call(run.controller, request), "trial_jobs")

@@ -12,7 +12,7 @@ from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.core.engine import changed_since, file_writing, saved_plan, session
+from slurmfab.core.engine import changed_since, file_writing, rehearsals, saved_plan, session
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunHooks, RunOptions
 from slurmfab.core.engine.saved_plan import PlanOutdated, SavedPlan
@@ -64,6 +64,8 @@ def start_run(
     verifier = PlanVerifier(plan)
     hooks = RunHooks(save_lock=file_writing.save_lock, check_survey=verifier.check_survey)
     run = session.start(known, plan.hosts, output, run_options, hooks=hooks)
+    if told := rehearsals.sentence(known.path, run_options.command):
+        run.progress.line(told)
     if plan.is_empty:
         run.transport.close()
         output.write_json(run.report())

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, PythonMissing, Unreachable)
 """Errors by which one host is skipped and the others are deployed: it is down, full, locked and so on."""
 
-NOT_DEPLOYING = ("drain", "reboot", "resume", "update", "upgrade")
+NOT_DEPLOYING = ("drain", "drill", "reboot", "resume", "update", "upgrade")
 """Commands after which a deployment does not help failed hosts: jobs still run there, an admin has drained them, or the
 same command goes on."""
 

@@ -25,7 +25,7 @@ from slurmfab.core.engine.summary import next_step, summary
 from slurmfab.hosts import route
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.host_keys import PinnedKey, known_host
-from slurmfab.hosts.transport import over_ssh
+from slurmfab.hosts.over_ssh import over_ssh
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster

@@ -48,6 +48,7 @@ class Node:
     memory_used: int
     partitions: tuple[str, ...]
     version: str
+    boot: str = ""  # when its machine booted, as Slurm writes it
 
     @property
     def is_free(self) -> bool:
@@ -196,6 +197,7 @@ def node_from(fields: Mapping[str, str]) -> Node:
         memory_used=number(fields.get("AllocMem", "")),
         partitions=tuple(filter(None, fields.get("Partitions", "").split(","))),
         version=fields.get("Version", ""),
+        boot=fields.get("BootTime", ""),
     )
 
 

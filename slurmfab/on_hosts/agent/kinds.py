@@ -28,6 +28,7 @@ KINDS = {
     "earlier-mounts": "mounts.earlier_mounts:EarlierMounts",
     "export-files": "mounts.exports:ExportFiles",
     "exports-loaded": "mounts.exports:ExportsLoaded",
+    "fault": "nodes.timed_fault:TimedFault",
     "fetched-files": "slurm.fetched_files:FetchedFiles",
     "file": "files.file:File",
     "firewall-rules": "files.firewall_rules:FirewallRules",

@@ -16,6 +16,7 @@ another:
     {"op": "accounts", ...} -> {"accounts": {...}}, {"done": true}
     {"op": "directory-sizes", ...} -> {"directory_sizes": {...}}, {"done": true}
     {"op": "usage", ...}    -> {"usage": {...}}, {"done": true}
+    {"op": "job-shapes", ...} -> {"job_shapes": {...}}, {"done": true}
     {"op": "found-files"}   -> {"found_files": {...}}, {"done": true}
     {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
     {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
@@ -234,6 +235,7 @@ MODULE_OF = {
     "accounts": "accounting.reading",
     "directory-sizes": "people.directory_sizes",
     "usage": "accounting.job_records",
+    "job-shapes": "accounting.job_shapes",
     "found-files": "slurm.found_files",
     "addresses": "slurm.member_addresses",
     "logs": "logs.reading",

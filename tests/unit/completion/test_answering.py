@@ -56,6 +56,9 @@ def record(place: Path, name: str, command: str, *hosts: str, code: int = 0) -> 
     [
         (["dep"], ["deploy"]),
         (["check-"], ["check-cluster", "check-gpus"]),
+        (["rehearse", "re"], ["restore", "remove-node"]),
+        (["rehearse", "--kill", "3", "upgrade", "--at"], ["--at-once"]),
+        (["rehearse", "--po"], ["--power-cut"]),
         (["deploy", "--acc"], ["--accept-new-host-keys"]),
         (["deploy", "--yes", "--ye"], []),
         (["deploy", "--prune", "check-c"], ["check-cluster"]),

@@ -51,6 +51,8 @@ def test_spec_when_hosts_have_packages_from_the_start_then_they_are_sorted_by_ho
         ({"gpus": ("n9:1",)}, 'gpus names "n9": the lab has ctl and n1 to n2'),
         ({"no_python": ("n3",)}, 'no_python names "n3"'),
         ({"offline": ("n9",)}, 'offline names "n9"'),
+        ({"hostnames": ("n1:under_score",)}, "HOST:NAME"),
+        ({"hostnames": ("n9:cn09",)}, 'hostnames names "n9"'),
         ({"packages": ("n1",)}, "HOST:PACKAGE"),
         ({"packages": ("n1:munge,--quiet",)}, "HOST:PACKAGE"),
         ({"packages": ("n9:munge",)}, 'packages names "n9"'),

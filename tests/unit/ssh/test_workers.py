@@ -25,12 +25,14 @@ from slurmfab.base.errors import (
 from slurmfab.cluster.inventory import loading
 from slurmfab.core.engine import session
 from slurmfab.core.engine.requests import ask_facts
-from slurmfab.hosts import transport, worker
+from slurmfab.hosts import over_ssh as deciding
+from slurmfab.hosts import worker
 from slurmfab.hosts.fan_out import give_up_turn, on_each
 from slurmfab.hosts.host_keys import PinnedKey
+from slurmfab.hosts.over_ssh import over_ssh
 from slurmfab.hosts.route import Route, to_hosts
 from slurmfab.hosts.sudo_password import NEEDED, SudoPassword
-from slurmfab.hosts.transport import Ends, SshTransport, over_ssh
+from slurmfab.hosts.transport import Ends, SshTransport
 from slurmfab.hosts.workers import DONE, FAILED, LINE, TAKEN, TURN, Reply, Share, SharedTransport, shares
 
 ANOTHER = "AAAAC3NzaC1lZDI1NTE5AAAAI" + 43 * "A"  # a public key that no host has
@@ -85,7 +87,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedTr
     """A transport by two processes to hosts; n3 shows another key than the pinned one."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         monkeypatch.setattr(far_hosts, "PORT", free.getsockname()[1])
-    monkeypatch.setattr(transport, "HOSTS_EACH", 3)
+    monkeypatch.setattr(deciding, "HOSTS_EACH", 3)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     with far_hosts.running(tmp_path) as process:
         known = loading.load(far_hosts.Far(far_hosts.cluster_file(tmp_path, 6, 0), process).file)

@@ -46,7 +46,9 @@ def test_a_task_shows_an_example_of_itself(name: str) -> None:
 def test_the_flags_in_a_tasks_examples_exist(name: str) -> None:
     _, _, examples = (inspect.getdoc(TASKS[name].body) or "").partition("\nExamples:\n")
     used = {word for word in examples.split() if word.startswith("--")}
-    assert used <= {f"--{argument.name.strip('_').replace('_', '-')}" for argument in TASKS[name].get_arguments()}
+    inside = [TASKS[word] for word in examples.split() if name == "rehearse" and word in TASKS]
+    arguments = (argument for task in (TASKS[name], *inside) for argument in task.get_arguments())
+    assert used <= {f"--{argument.name.strip('_').replace('_', '-')}" for argument in arguments}
 
 
 def run(body: object) -> int:

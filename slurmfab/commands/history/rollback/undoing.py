@@ -41,12 +41,12 @@ RESTORE = "restore"
 
 NODE_STATES = {
     "node-drain", "node-resume", "node-reboot", "node-gate", "node-trial", "jobs-ended", "slurm-nodes",
-    "partition-drain",
+    "partition-drain", "drill",
 }  # fmt: skip
 """Kinds of resources that change the state of nodes, partitions or jobs in Slurm, but no file."""
 
 DIVIDED = "mig"  # the kind of resources that divide GPUs
-NODE_COMMANDS = ("drain", "reboot")  # commands that change only such states, even if they were interrupted
+NODE_COMMANDS = ("drain", "drill", "reboot")  # commands that change only such states, even if they were interrupted
 
 UNDOABLE_KINDS = {
     "absent", "block", "earlier-logins", "file", "munge-key", "munge-key-switch", "node-logins", "restored", "scripts",

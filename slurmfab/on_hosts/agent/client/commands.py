@@ -294,6 +294,12 @@ def reserve(name: str, user: str, nodes: Iterable[str], duration: str) -> Comman
             "Nodes=" + ",".join(nodes), "StartTime=now", "Duration=" + duration, "Flags=IGNORE_JOBS")  # fmt: skip
 
 
+def reserve_idle(name: str, user: str, node: str, minutes: int) -> Command:
+    """Reserves a node for a user at once; Slurm refuses one that has a job, or another reservation."""
+    return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + user, "Nodes=" + node,
+            "StartTime=now", "Duration=%d" % minutes)  # fmt: skip
+
+
 def reserve_turn(name: str, user: str, node: str, minutes: int) -> Command:
     """Reserves a core of a node, so that jobs of a user pass those that wait, on any node: FLEX (scontrol(1)).
 

@@ -1,0 +1,301 @@
+"""Jobs on a twin, before and after a change: which are taken and run, which ran on, and what became of the others."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slurmfab.base.errors import HostError
+from slurmfab.base.hostlist import expand
+from slurmfab.commands.rehearse.workload import TwinJob, Workload
+from slurmfab.core.impact.job_tally import RUNS, WAITS, JobTally, tally
+from slurmfab.core.status import snapshot
+from slurmfab.core.status.snapshot import Job, Node
+from slurmfab.hosts.session import Line, answer_value
+from slurmfab.on_hosts.agent.client import commands
+
+SHORT, LONG = "exec srun true", "exec sleep {}"
+"""What jobs do: those that show how a kind fares, with a step on each of their nodes, and those that run on."""
+
+DAY, DRAINED = 86400, 20
+"""For how many seconds jobs run on: for longer than the change, or so that a command that waits for them can go on."""
+
+FIRST_UID = 1000  # of people
+SBATCH_SECONDS = 20  # sbatch tries again for minutes where slurmctld has too many jobs
+OUTPUT = "/var/tmp/slurmfab-rehearsal-"  # noqa: S108 - on the twin; where jobs write, with their number; in no private directory of a job
+PATIENCE = 20.0  # seconds without any news after which short jobs are not waited for
+REFUSED_PATIENCE = 3.0  # the same where all that are left wait for what no other job's end changes
+POLL_SECONDS = 0.3
+MOST_RUNNING = 12  # the most jobs that run during the change
+LONG_MINUTES = 60  # from this time limit on, a job outlasts the change
+
+ROOM = frozenset({"", "None", "Priority", "Resources", "NodesRequired", "BeginTime"})
+"""Reasons of jobs that wait for others to end, or for slurmctld to look at them."""
+
+NO_ANSWER = f"sbatch did not end within {SBATCH_SECONDS} s"
+AWAY = ("ReqNodeNotAvail", "Node", "Reservation")  # beginnings of reasons that end when nodes come back
+
+_ID = re.compile(r"(\d+)(?:;\S+)?$")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A twin as jobs need it."""
+
+    call: Callable[[str, Mapping[str, Any]], tuple[Line, ...]]  # asks the agent of a host
+    controller: str  # the name of the host
+    shell: Callable[..., str]  # runs a script as root there, or on the host that follows, and returns what it prints
+    pause: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def jobs(self, numbers: Iterable[str]) -> dict[str, Job]:
+        """What slurmctld says of jobs, also of ended ones that it still knows, by number; HostError if silent."""
+        request = {"op": "slurm", "parts": [], "numbers": list(numbers)}
+        answer = answer_value(self.controller, self.call(self.controller, request), "slurm")
+        with snapshot.readable(self.controller):
+            if answer.get("trouble"):
+                raise HostError(self.controller, f"slurmctld does not answer: {answer['trouble']}.")
+            return {job.number: job for job in snapshot.jobs_from(answer.get("named", ()))}
+
+    def errors(self) -> tuple[str, ...]:
+        """The last errors that slurmctld wrote since its start."""
+        lines = self.call(self.controller, {"op": "daemon-errors", "unit": "slurmctld"})
+        return tuple(answer_value(self.controller, lines, "daemon_errors")["errors"])
+
+    def submit(self, jobs: Iterable[tuple[TwinJob, str, tuple[str, ...]]]) -> list[str]:
+        """Submit jobs, each as its user with what it does and further options; ids, or what sbatch said instead."""
+        script = "".join(_line(number, *job) for number, job in enumerate(jobs))
+        rows = [line.split("|", 2) for line in self.shell(f"cd /\n{script}wait\n").splitlines()]
+        return [_number(text) if code == "0" else text for _, code, text in sorted(rows, key=lambda row: int(row[0]))]
+
+    def said_by(self, job: Job) -> str:
+        """The last line that a job wrote, if any."""
+        nodes = expand(job.node_list) if job.node_list else ()
+        return self.shell(f"tail -n 1 {OUTPUT}{job.number} 2>/dev/null", nodes[0]).strip() if nodes else ""
+
+    def cancel(self, numbers: Iterable[str]) -> None:
+        """Cancel jobs."""
+        if found := tuple(numbers):
+            self.shell(shlex.join(commands.cancel(found)))
+
+
+def _line(number: int, kind: TwinJob, does: str, more: tuple[str, ...]) -> str:
+    words = ("timeout", str(SBATCH_SECONDS), "runuser", f"--user={kind.shape.user}", "--", "sbatch", "--parsable",
+             f"--output={OUTPUT}%A", "--chdir=/", *kind.options, *more, f"--wrap={does}")  # fmt: skip
+    said = f"said=$({shlex.join(words)} 2>&1 </dev/null)"
+    return f"{{ {said}; printf '%s|%s|%s\\n' {number} $? \"$(echo $said)\"; }} &\n"
+
+
+def _number(text: str) -> str:
+    found = _ID.search(text)
+    return found[1] if found else text
+
+
+def people_script(workload: Workload, known: Iterable[str]) -> str:
+    """A script for each host of a twin, which makes the users of the jobs whom the cluster file does not name."""
+    names = {shape.user: shape.uid for shape in workload.shapes}
+    return "".join(
+        f"id {name} >/dev/null 2>&1 || useradd --no-create-home --non-unique --uid {uid} {name}\n"
+        for name, uid in sorted((shlex.quote(name), uid) for name, uid in names.items() if name not in {*known})
+        if uid >= FIRST_UID
+    )
+
+
+@dataclass(frozen=True)
+class Fate:
+    """How a short job of some kind fared."""
+
+    job: TwinJob
+    state: str  # `ended`, `room`: it waits for others to end, `waits`, `hangs`, `failed` or `refused`
+    why: str = ""  # Slurm's reason, or what sbatch said
+
+
+FATES = ("ended", "room", "waits", "hangs", "failed", "refused")
+"""The states of `Fate`, from good to bad."""
+
+WORDS = {
+    "room": "wait for room",
+    "waits": "wait",
+    "hangs": "begin, but do not end",
+    "failed": "fail",
+    "refused": "are refused",
+}
+
+
+def probe(site: Site, jobs: Sequence[TwinJob]) -> tuple[Fate, ...]:
+    """Submit a short job of each kind, and wait for all of them; what is left of them is cancelled."""
+    told = site.submit((job, SHORT, _minutes(job)) for job in jobs)
+    numbers = [text for text in told if text.isdigit()]
+    seen = _until_settled(site, numbers)
+    site.cancel(number for number, job in seen.items() if job.state in RUNS | WAITS)
+    return tuple(
+        _fate(site, job, seen.get(text)) if text.isdigit() else Fate(job, "refused", text or NO_ANSWER)
+        for job, text in zip(jobs, told, strict=True)
+    )
+
+
+def _minutes(job: TwinJob) -> tuple[str, ...]:
+    return (f"--time={job.shape.minutes}",) if job.shape.minutes else ()
+
+
+def _until_settled(site: Site, numbers: Sequence[str]) -> dict[str, Job]:
+    """The jobs when all have ended, or nothing has become of them for a while."""
+    seen: dict[str, Job] = {}
+    since = site.clock()
+    while numbers:
+        now = site.jobs(numbers)
+        if _states(now) != _states(seen):
+            since = site.clock()
+        seen = now
+        left = [job for job in now.values() if job.state in RUNS | WAITS | {"COMPLETING"}]
+        blocked = all(job.state in WAITS and job.reason not in ROOM and not job.reason.startswith(AWAY) for job in left)
+        if not left or site.clock() - since > (REFUSED_PATIENCE if blocked else PATIENCE):
+            break
+        site.pause(POLL_SECONDS)
+    return seen
+
+
+def _states(jobs: Mapping[str, Job]) -> dict[str, tuple[str, str]]:
+    return {number: (job.state, job.reason) for number, job in jobs.items()}
+
+
+def _fate(site: Site, kind: TwinJob, job: Job | None) -> Fate:
+    """How it fared, from what slurmctld says of it; a job that it has forgotten has ended."""
+    if job is None or job.state == "COMPLETED":
+        return Fate(kind, "ended")
+    if job.state in WAITS:
+        return Fate(kind, "room" if job.reason in ROOM else "waits", job.reason)
+    if job.state in RUNS | {"COMPLETING"}:
+        return Fate(kind, "hangs", job.reason or job.state)
+    return Fate(kind, "failed", ", ".join(filter(None, (job.state, job.reason, site.said_by(job)))))
+
+
+@dataclass(frozen=True)
+class Before:
+    """The jobs of a twin just before the change."""
+
+    fates: tuple[Fate, ...] = ()  # how short jobs of each kind fared
+    jobs: tuple[Job, ...] = field(default=(), repr=False)  # those that run or wait now
+    errors: tuple[str, ...] = ()  # that slurmctld wrote
+
+
+def begin(site: Site, kinds: Sequence[TwinJob], nodes: Sequence[Node], seconds: int = DAY) -> Before:
+    """See how each kind fares, then have some of them run for so long, and some wait for these."""
+    fates = probe(site, kinds)
+    long = LONG.format(seconds)
+    told = site.submit(_long([fate.job for fate in fates if fate.state == "ended"], nodes, long))
+    numbers = [text for text in told if text.isdigit()]
+    if numbers:
+        more = [fate.job for fate in fates if fate.state == "ended"][:1]
+        after = (f"--dependency=afterany:{numbers[0]}",)
+        numbers += [text for text in site.submit((job, long, after) for job in more) if text.isdigit()]
+    return Before(fates, tuple(_until_running(site, numbers).values()), site.errors())
+
+
+def _long(kinds: Sequence[TwinJob], nodes: Sequence[Node], does: str) -> Iterable[tuple[TwinJob, str, tuple[str, ...]]]:
+    """Jobs that run for long and leave half of each node free, so that others can run there; the last is an array."""
+    load = dict.fromkeys((node.name for node in nodes), 0)
+    found: list[tuple[TwinJob, str, tuple[str, ...]]] = []
+    for kind in sorted(kinds, key=lambda one: 0 < one.shape.minutes < LONG_MINUTES):
+        wanted = {*kind.shape.partition.split(",")}
+        there = [one for one in nodes if wanted & {*one.partitions} and one.state.is_in_service]
+        free = [one.name for one in there if load[one.name] + kind.shape.cpus <= max(one.cpus // 2, 1)
+                and kind.shape.memory <= one.memory // 2]  # fmt: skip
+        if len(free) < kind.shape.nodes or len(found) >= MOST_RUNNING:
+            continue
+        chosen = sorted(free, key=lambda name: load[name])[: kind.shape.nodes]
+        load.update((name, load[name] + kind.shape.cpus) for name in chosen)
+        found.append((kind, does, (*_minutes(kind), f"--nodelist={','.join(chosen)}")))
+    return (*found, *((kind, does, (*_minutes(kind), "--array=1-3")) for kind, _, _ in found[:1]))
+
+
+def _until_running(site: Site, numbers: Sequence[str]) -> dict[str, Job]:
+    """The jobs when none of them is about to begin."""
+    deadline = site.clock() + PATIENCE
+    while True:
+        seen = site.jobs(numbers) if numbers else {}
+        starting = any(job.state == "CONFIGURING" or (job.state == "PENDING" and job.reason in {"", "None"})
+                       for job in seen.values())  # fmt: skip
+        if not starting or site.clock() > deadline:
+            return seen
+        site.pause(POLL_SECONDS)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a change did to the jobs of a twin."""
+
+    kinds: int  # how many kinds of jobs were played
+    unplayed: tuple[str, ...]  # sentences about kinds that the twin did not take or run before the change, either
+    tally: JobTally | None  # the jobs that ran or waited during the change; `None` if slurmctld does not answer
+    worse: tuple[str, ...]  # a sentence for each way in which jobs of some kinds fare worse than before
+    errors: tuple[str, ...] = ()  # that slurmctld writes, and did not write before the change
+
+    @property
+    def is_harmed(self) -> bool:
+        """Whether jobs were lost, or fare worse than before."""
+        return bool(self.worse) or self.tally is None or self.tally.is_broken
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Text, a sentence a line, the worst first."""
+        counts = self.tally.lines if self.tally else ("slurmctld of the twin does not answer after the change.",)
+        return (*self.worse, *counts, *self.unplayed)
+
+
+def end(site: Site, before: Before) -> Outcome:
+    """What became of the jobs after the change; then short jobs of each kind again, and no job is left."""
+    kinds = [fate.job for fate in before.fates]
+    try:
+        now = site.jobs(job.number for job in before.jobs)
+        counted = tally(before.jobs, _present(now), now)
+        site.cancel(one for one, job in now.items() if job.state in RUNS | WAITS)
+        _until_settled(site, [*now])
+        after = probe(site, kinds)
+        return outcome(before, counted, after, site.errors())
+    except HostError:
+        return outcome(before, None, ())
+
+
+def _present(now: Mapping[str, Job]) -> tuple[Job, ...]:
+    return tuple(job for job in now.values() if job.state in RUNS | WAITS)
+
+
+def outcome(before: Before, counted: JobTally | None, after: Sequence[Fate], errors: Iterable[str] = ()) -> Outcome:
+    """What the change did, from how each kind fared before and after it."""
+    pairs = list(zip(before.fates, after, strict=True)) if after else []
+    worse = [new for old, new in pairs if _is_worse(old, new)]
+    known = {*map(_without_numbers, before.errors)}
+    unplayed = [old for old in before.fates if old.state not in {"ended", "room"}]
+    return Outcome(
+        len(before.fates),
+        _sentences(unplayed, "already before the change"),
+        counted,
+        _sentences(worse, "after the change"),
+        tuple(one for one in errors if _without_numbers(one) not in known),
+    )
+
+
+def _without_numbers(line: str) -> str:
+    return re.sub(r"\d+", "", line)
+
+
+def _is_worse(old: Fate, new: Fate) -> bool:
+    """Whether a kind fares worse; one that waited for room may as well."""
+    return FATES.index(new.state) > max(FATES.index(old.state), FATES.index("room") * (new.state == "room"))
+
+
+def _sentences(fates: Iterable[Fate], when: str) -> tuple[str, ...]:
+    """One sentence for each state and reason."""
+    groups: dict[tuple[str, str], list[Fate]] = {}
+    for one in fates:
+        groups.setdefault((one.state, one.why), []).append(one)
+    return tuple(
+        f"Jobs of {len(found)} kind{'s' * (len(found) > 1)} of last week's ({sum(one.job.shape.jobs for one in found)} "
+        f"jobs) {WORDS[state]} {when}{': ' * bool(why)}{why}. Such as those of {found[0].job.title}."
+        for (state, why), found in groups.items()
+    )

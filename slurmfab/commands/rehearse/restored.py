@@ -1,0 +1,142 @@
+"""The newest backup of a cluster, and of it what its twin gets: slurmctld's state and the database.
+
+Keys and passwords are not in it, and the scripts of its jobs end at once: what users have written runs on no twin.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from slurmfab.base import signatures
+from slurmfab.base.archive import Part
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.commands.backup import archive, trust
+from slurmfab.commands.backup.archive import Backup
+from slurmfab.on_hosts.agent.backup import archive as parts
+from slurmfab.on_hosts.agent.backup.archive import Archive
+
+TAKEN = (parts.STATE, parts.DATABASE)
+"""Parts of a backup that the twin gets; keys and passwords are new there."""
+
+PIECE_BYTES = 1 << 20
+
+OF_NODES = ("node_state", "node_state.old")
+"""Files of slurmctld's state about nodes: those of a twin have booted later, which slurmctld takes for a crash."""
+
+SCRIPT = "script"  # the name of a job's script in slurmctld's state
+INSTEAD = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"  # slurmctld writes a zero at its end
+
+
+def newest(cluster_file: Path) -> tuple[Backup | None, str]:
+    """The newest backup beside the cluster file, or why it is not used, for people."""
+    found = archive.all_in(archive.directory(cluster_file))
+    if not found:
+        return None, ""
+    try:
+        backup = archive.verified(found[-1])
+    except SlurmfabError as error:
+        return None, f"The newest backup is not used: {error}"
+    if backup.encrypted_to:
+        return None, f"The newest backup, {backup.path.name}, is encrypted, so the twin has no jobs and no history."
+    if parts.STATE not in backup.parts:
+        return None, f"The newest backup, {backup.path.name}, has no state of slurmctld, so the twin has no jobs."
+    return backup, ""
+
+
+def to_restore(words: Sequence[str]) -> Backup | None:
+    """The backup that a command restores; `None` for another command, and for an archive that restore refuses.
+
+    `words`: its command line, the archive first. Raises InputError for an encrypted one.
+    """
+    if words[0] != "restore":
+        return None
+    try:
+        backup = archive.verified(Path(words[1]))
+    except InputError:
+        return None
+    if backup.encrypted_to:
+        raise InputError(
+            f"{backup.path} is encrypted, so its restoration cannot be rehearsed: a twin gets no script of users' "
+            "jobs. Nothing was started."
+        )
+    return backup
+
+
+def words_for_twin(words: Sequence[str], backup: Backup | None, known: Path, directory: Path) -> tuple[str, ...]:
+    """The command line for the twin: a backup is restored from a copy whose jobs end at once, if restore trusts it.
+
+    `known`: the real cluster file. `directory`: for the copy.
+    """
+    if backup is None:
+        return tuple(words)
+    signed_by = dict(pairwise(words)).get("--signed-by", "")
+    trusted = trust.trusted_keys(known, signed_by)
+    if "--trust-archive" not in words and signatures.distrust(backup.seal, archive.KIND.name, trusted):
+        return tuple(words)
+    others = (word for word in words[2:] if word != "--trust-archive")
+    return ("restore", str(copied(backup, directory, tuple(backup.parts))), *others, "--trust-archive")
+
+
+def copied(backup: Backup, directory: Path, taken: Collection[str] = TAKEN) -> Path:
+    """Write some parts of a backup as an archive, whose jobs end at once, into a directory of the twin's; its path.
+
+    Raises InputError if it cannot be written.
+    """
+    try:
+        made = Archive(str(directory), f"copy-of-{backup.path.stem}")
+        try:
+            for name, part in backup.parts.items():
+                if name in taken:
+                    made.begin()
+                    (add_state if name == parts.STATE else add)(made, part)
+                    made.end(name)
+            return Path(made.finish(manifest(backup)))
+        finally:
+            made.abandon()
+    except OSError as error:
+        raise InputError(f"The state of the backup cannot be written: {error.strerror}.") from error
+
+
+def add(made: Archive, part: Part) -> None:
+    """Write a part of a backup into an archive."""
+    for piece in part.pieces(PIECE_BYTES, "Rehearse again."):
+        made.write(piece.data)
+
+
+def add_state(made: Archive, part: Part) -> None:
+    """Write slurmctld's state into an archive, without its nodes, and each job with a script that ends at once."""
+
+    class Sink(io.RawIOBase):
+        """The archive as a file."""
+
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            """Append bytes to the present part."""
+            made.write(bytes(data))
+            return len(data)
+
+    with part.path.open("rb") as file:
+        file.seek(part.offset)
+        with (
+            tarfile.open(fileobj=file, mode="r|gz", tarinfo=parts.BoundedHeader) as known,
+            tarfile.open(fileobj=Sink(), mode="w|gz") as left,
+        ):
+            for member in known:
+                if Path(member.name).name in OF_NODES:
+                    continue
+                content = known.extractfile(member)
+                if content and Path(member.name).name == SCRIPT:
+                    member.size, content = len(INSTEAD), io.BytesIO(INSTEAD)
+                left.addfile(member, content)
+
+
+def manifest(backup: Backup) -> dict[str, object]:
+    """The values of the archive's manifest besides its list of parts."""
+    jobs = None if backup.jobs is None else sorted(backup.jobs)
+    return {
+        "cluster": backup.cluster, "made": backup.made, "by": backup.by, "slurm": backup.slurm,
+        "next_job_id": backup.next_job_id, "jobs": jobs, "left_out": dict(backup.left_out),
+    }  # fmt: skip

@@ -1,0 +1,53 @@
+"""Kinds of jobs on a twin: how they are cut to its nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmfab.commands.rehearse.workload import MOST_KINDS, TwinJob, Workload, fit
+from slurmfab.core.status.snapshot import Node
+from slurmfab.on_hosts.agent.accounting.job_shapes import Shape
+from slurmfab.on_hosts.agent.nodes.states import NodeState
+
+ANN = Shape("ann", 4001, "physics", "main", "normal", "", 1, 1, 0, "", 60, 9, 900, 0)
+
+
+def node(name: str, *partitions: str, gpus: int = 0) -> Node:
+    """A node with 2 CPUs and 1 GiB."""
+    return Node(name, NodeState(frozenset({"IDLE"})), 2, 0, gpus, 0, 1024, 0, partitions, "24.11")
+
+
+NODES = (node("n1", "main", "all"), node("n2", "main", "gpu", "all", gpus=2))
+
+
+@pytest.mark.parametrize(
+    ("asked", "options", "is_cut"),
+    [
+        ({}, "--nodes=1 --ntasks=1 --cpus-per-task=1 --account=physics --partition=main --qos=normal", False),
+        ({"nodes": 2, "cpus": 4, "memory": 2048},
+         "--nodes=2 --ntasks=2 --cpus-per-task=2 --account=physics --partition=main --qos=normal --mem=1024M", False),
+        ({"nodes": 40, "cpus": 640, "memory": 4096000},
+         "--nodes=2 --ntasks=2 --cpus-per-task=2 --account=physics --partition=main --qos=normal --mem=1024M", True),
+        ({"partition": "gpu", "gres": "gpu:a100:8", "nodes": 2, "cpus": 2},
+         "--nodes=1 --ntasks=1 --cpus-per-task=1 --account=physics --partition=gpu --qos=normal --gres=gpu:a100:2",
+         True),
+        ({"partition": "gone", "nodes": 3, "cpus": 96},
+         "--nodes=3 --ntasks=3 --cpus-per-task=32 --account=physics --partition=gone --qos=normal", False),
+        ({"partition": "gone,main", "cpus": 3, "features": "big&new", "account": "", "qos": ""},
+         "--nodes=1 --ntasks=1 --cpus-per-task=2 --partition=gone,main --constraint=big&new", True),
+    ],
+)  # fmt: skip
+def test_a_kind_when_fitted_asks_for_no_more_than_the_nodes_of_its_partitions_have(
+    asked: dict[str, object], options: str, is_cut: bool
+) -> None:
+    [job] = fit(Workload(shapes=(ANN._replace(**asked),)), NODES)  # type: ignore[arg-type]
+    assert (" ".join(job.options), job.is_cut) == (options, is_cut)
+
+
+def test_a_twin_gets_the_first_kinds_of_many() -> None:
+    shapes = tuple(ANN._replace(minutes=number) for number in range(MOST_KINDS + 10))
+    assert [job.shape for job in fit(Workload(shapes=shapes), NODES)] == list(shapes[:MOST_KINDS])
+
+
+def test_a_kind_is_told_by_whose_it_is() -> None:
+    assert TwinJob(ANN._replace(qos="")).title == "ann, account physics, partition main"
