@@ -210,7 +210,7 @@ SYSTEM: Mapping[str, Packed] = {
         directories=("0755 mysql /var/lib/mysql",),
         account=("mysql", "/var/lib/mysql"),
     ),
-    **{name: Packed() for name in THERE},
+    **{name: Packed() for name in (*THERE, "ipmitool")},
     "bash": Packed(tags=("Provides: /bin/sh",)),
     "rocky-release": Packed(tags=("Provides: system-release = 9", "Provides: system-release(releasever) = 9")),
 }

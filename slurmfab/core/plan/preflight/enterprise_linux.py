@@ -39,7 +39,7 @@ def refuse_unfit(plan_input: PlanInput) -> None:
 def known(platform: Platform) -> set[str]:
     """The packages that deployments to Enterprise Linux were tried with."""
     roles = platform.packages_of(platform.by_role)
-    return {"sudo", *roles, *platform.database.packages, platform.bus}
+    return {"sudo", "ipmitool", *roles, *platform.database.packages, platform.bus}
 
 
 def refuse_command(cluster: Cluster, command: str) -> None:
