@@ -24,8 +24,9 @@ TAKEN = (parts.STATE, parts.DATABASE)
 
 PIECE_BYTES = 1 << 20
 
-OF_NODES = ("node_state", "node_state.old")
-"""Files of slurmctld's state about nodes: those of a twin have booted later, which slurmctld takes for a crash."""
+OF_NODES = ("node_state", "node_state.old", "clustername")
+"""Files of slurmctld's state about nodes: those of a twin have booted later, which slurmctld takes for a crash. With a
+`clustername`, which it makes anew, slurmctld would not start without them."""
 
 SCRIPT = "script"  # the name of a job's script in slurmctld's state
 INSTEAD = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"  # slurmctld writes a zero at its end
