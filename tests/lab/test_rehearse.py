@@ -26,7 +26,7 @@ from slurmfab.lab import state
 
 pytestmark = pytest.mark.lab
 
-PARTS = 12
+PARTS = 20
 """A run plays one of so many parts of the rehearsals; `TURN=all` plays all of them."""
 
 TODAY = """
