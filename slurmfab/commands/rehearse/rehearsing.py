@@ -52,6 +52,16 @@ MOST_LINES, LONGEST_LINE = 12, 1000  # lines of a command's errors that are told
 DEPLOYING = ("add-node", "deploy", "import", "remove-node", "replace-node", "restore", "upgrade")
 """Commands after which the hosts are as the cluster file in their record says."""
 
+END_RUNNING = """\
+squeue --noheader --states=running,suspended,configuring --format=%A | sort -u | xargs -r scancel
+for try in $(seq 60); do squeue --noheader --states=running,suspended,completing | grep -q . || break; sleep 0.5; done
+"""
+"""Ends the jobs that ran when a backup was made, for at most 30 s: their steps are not on the twin, so that Slurm would
+take them for lost when it notices."""
+
+_CHECK_FAILED = re.compile(r"^(?:FAILED +(.+(?:\n  .+)*)|(LOST: .+))", re.MULTILINE)
+"""In the output of a command: a check that failed at its end, or a job that was lost."""
+
 _PLACE = re.compile(r":\d+(?=: )")  # a line of the twin's cluster file, which has other lines than the real one
 _REFUSED = re.compile(
     r"^Refused, [^\n]*:\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL
@@ -219,6 +229,8 @@ def bring_up(original: Original, stage: Stage) -> None:
                 "The twin could not be brought to the state of the cluster, so nothing was rehearsed. There "
                 f"{words[0]} failed: " + "\n".join(last_lines(done, stage.cluster_file.parent))
             )
+    if original.backup:
+        stage.shell(END_RUNNING)
 
 
 def begin_jobs(original: Original, wanted: Wanted, stage: Stage) -> Before:
@@ -337,10 +349,10 @@ def failure(wanted: Wanted, last: Done, stage: Stage) -> list[str]:
 def last_lines(done: Done, place: Path) -> list[str]:
     """Why a command refused, and the last lines of its errors, without paths in the twin's directory."""
     refused = _REFUSED.search(done.output)
-    reasons = refused[1].splitlines() if refused else []
+    reasons = refused[1].splitlines() if refused else map("".join, _CHECK_FAILED.findall(done.output)[:MOST_LINES])
     errors = [line.rstrip() for line in done.errors.splitlines() if line.strip()] or done.output.splitlines()
     twins = f"{place}/"
-    lines = (*map(str.strip, reasons), *errors[-MOST_LINES:])
+    lines = (*(" ".join(reason.split()) for reason in reasons), *errors[-MOST_LINES:])
     shown = (_PLACE.sub("", line).replace(twins, "") if twins in line else line for line in lines)
     return [terminal.without_middle(line, LONGEST_LINE) for line in shown]
 

@@ -138,3 +138,15 @@ def test_a_failure_is_told_by_the_reasons_of_a_refusal_and_the_last_errors_witho
     lines = rehearsing.last_lines(Done(2, 1.0, output, errors), Path("/twin"))
     assert lines[:3] == ["- a plugin is missing", "- no room", "line 9"]
     assert lines[-1] == "cluster.yaml: slurm_conf.X: unknown key"
+
+
+def test_a_failure_is_told_by_the_checks_that_failed_at_its_end_and_by_lost_jobs() -> None:
+    output = (
+        "FAILED  daemons: slurmd is running\n  n1: slurmd.service is inactive\n    repair: fab deploy --hosts n1\n\n"
+        "Jobs: 5 ran before, 4 run now.\nLOST: job 15 (eve) on n3: it must start again.\n"
+    )
+    assert rehearsing.last_lines(Done(1, 1.0, output, "Slurm 26.05 runs on all hosts.\n"), Path("/twin")) == [
+        "daemons: slurmd is running n1: slurmd.service is inactive repair: fab deploy --hosts n1",
+        "LOST: job 15 (eve) on n3: it must start again.",
+        "Slurm 26.05 runs on all hosts.",
+    ]
