@@ -49,6 +49,7 @@ CUT_AFTER, CUT_SECONDS = 0.2, 5.0  # after how much work the power of a host is 
 POLL_SECONDS = 0.02
 CHECK_SECONDS = 300.0  # how long check-cluster may take
 MOST_LINES, LONGEST_LINE = 12, 1000  # lines of a command's errors that are told, and their characters
+LAST_OUTPUT = 2  # lines of its output that are told where it has no other reason
 DEPLOYING = ("add-node", "deploy", "import", "remove-node", "replace-node", "restore", "upgrade")
 """Commands after which the hosts are as the cluster file in their record says."""
 
@@ -347,10 +348,12 @@ def failure(wanted: Wanted, last: Done, stage: Stage) -> list[str]:
 
 
 def last_lines(done: Done, place: Path) -> list[str]:
-    """Why a command refused, and the last lines of its errors, without paths in the twin's directory."""
+    """Why a command refused or what failed at its end, and its last errors, without paths in the twin's directory."""
     refused = _REFUSED.search(done.output)
-    reasons = refused[1].splitlines() if refused else map("".join, _CHECK_FAILED.findall(done.output)[:MOST_LINES])
-    errors = [line.rstrip() for line in done.errors.splitlines() if line.strip()] or done.output.splitlines()
+    reasons = refused[1].splitlines() if refused else ["".join(one) for one in _CHECK_FAILED.findall(done.output)]
+    output = [line.strip() for line in done.output.splitlines() if line.strip()]
+    errors = [line.rstrip() for line in done.errors.splitlines() if line.strip()]
+    reasons = reasons[:MOST_LINES] or output[-LAST_OUTPUT if errors else -MOST_LINES :]
     twins = f"{place}/"
     lines = (*(" ".join(reason.split()) for reason in reasons), *errors[-MOST_LINES:])
     shown = (_PLACE.sub("", line).replace(twins, "") if twins in line else line for line in lines)
