@@ -22,6 +22,8 @@ FIELDS = (
 MOST_SHAPES = 2000  # the most kinds that an answer has
 MOST_TEXT = 200  # kinds with a longer text are left out
 
+NO_QOS = "Unknown"  # what sacct says of a job without a QOS, as those from before there were accounts
+
 
 class Shape(NamedTuple):
     """A kind of jobs: who asked for what, and how many did."""
@@ -101,6 +103,7 @@ def counted(rows: Iterable[List[str]]) -> Dict[Tuple[str, ...], Counted]:
 def shape(row: Tuple[str, ...], count: Counted) -> Shape:
     """The kind of which these are the values and the counts."""
     user, uid, account, partition, qos, features, tres, minutes = row
+    qos = "" if qos == NO_QOS else qos
     asked = amounts(tres)
     size = round(count.tasks / len(count.arrays)) if count.arrays else 0
     return Shape(one_line(user), number(uid), one_line(account), one_line(partition), one_line(qos), one_line(features),
