@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
+from typing import TypeVar
 
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import installed, of_kind, platform_of
-from suites import SUITES
+from suites import SHARES, SUITES
 
 from slurmfab import lab
 from slurmfab.lab import LabSpec
@@ -27,6 +28,22 @@ def in_turn(file: str) -> tuple[str, ...]:
     """
     turn = os.environ["TURN"]
     return SUITES if turn == "all" else (SUITES[(int(turn) + len(file)) % len(SUITES)],)
+
+
+Row = TypeVar("Row")
+
+
+def part_in_turn(rows: Sequence[Row], parts: int) -> Sequence[Row]:
+    """The part of a test file's rows that this run plays, of so many; all with `TURN=all`.
+
+    The runs that play a file, one for each suite once in SHARES, play one part after the other.
+    """
+    turn = os.environ["TURN"]
+    if turn == "all":
+        return rows
+    rounds, rest = divmod(int(turn), SHARES * len(SUITES))
+    part = (rounds * len(SUITES) + rest % len(SUITES)) % parts
+    return rows[part % len(rows) :: parts]
 
 
 def shared_in_turn(fixture: str, file: str) -> pytest.MarkDecorator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import time
@@ -13,7 +12,7 @@ import explained
 import pytest
 from incidents import CAUSES, EXAMPLE, HELPERS, INCIDENTS, Incident, Step
 from lab_cluster import DeployedLab
-from stock import Stock, in_turn
+from stock import Stock, in_turn, part_in_turn
 
 from slurmfab import lab as labs
 
@@ -92,13 +91,7 @@ def texts(shown: str) -> str:
     return "\n".join((*(link["text"] for link in told["links"]), *missing))
 
 
-def in_turn_of_incidents() -> tuple[Incident, ...]:
-    """The incidents of this run's part."""
-    turn = os.environ["TURN"]
-    return INCIDENTS if turn == "all" else INCIDENTS[int(turn) % PARTS :: PARTS]
-
-
-@pytest.mark.parametrize("incident", in_turn_of_incidents(), ids=lambda one: one.name)
+@pytest.mark.parametrize("incident", part_in_turn(INCIDENTS, PARTS), ids=lambda one: one.name)
 def test_an_incident_is_told_with_its_causes_and_no_false_one(cluster: DeployedLab, incident: Incident) -> None:
     try:
         gaps = played(cluster, incident.steps, {})

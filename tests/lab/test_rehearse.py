@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
 import subprocess
@@ -19,8 +18,8 @@ import rehearsed
 import yaml
 from lab_cluster import DeployedLab, program
 from rehearsals import BASE, LAST_WEEK, REHEARSALS, Rehearsal, merged
-from stock import Stock
-from suites import NEWEST, SHARES, SUITES
+from stock import Stock, part_in_turn
+from suites import NEWEST
 
 from slurmfab.lab import state
 
@@ -136,14 +135,7 @@ def watched(real: Real) -> Iterator[list[dict[str, int]]]:
 
 def in_turn_of_rehearsals(*, faulty: bool) -> list[Rehearsal]:
     """The rehearsals of this run's part, with or without a fault."""
-    turn = os.environ["TURN"]
-    some = [one for one in REHEARSALS if bool(one.fault) == faulty]
-    if turn == "all":
-        return some
-    # The turns of this file are a run of `SUITES`, once in `SHARES`.
-    rounds, rest = divmod(int(turn), SHARES * len(SUITES))
-    part = (rounds * len(SUITES) + rest % len(SUITES)) % PARTS
-    return some[part % len(some) :: PARTS]
+    return list(part_in_turn([one for one in REHEARSALS if bool(one.fault) == faulty], PARTS))
 
 
 @pytest.mark.parametrize("rehearsal", in_turn_of_rehearsals(faulty=True), ids=lambda one: one.name)
