@@ -41,6 +41,7 @@ from slurmfab.core.engine.saved_plan import Files
 from slurmfab.core.engine.session import Output
 from slurmfab.core.status import snapshot
 from slurmfab.lab import needs
+from slurmfab.on_hosts.agent.client import commands
 
 WAITING_FOR_JOBS = frozenset({"--drain", "--drain-first", "remove-node"})  # words of commands that wait for jobs to end
 HOST_MEMORY = 400 << 20  # bytes that a host of the twin needs, with its disk
@@ -53,12 +54,7 @@ LAST_OUTPUT = 2  # lines of its output that are told where it has no other reaso
 DEPLOYING = ("add-node", "deploy", "import", "remove-node", "replace-node", "restore", "upgrade")
 """Commands after which the hosts are as the cluster file in their record says."""
 
-END_RUNNING = """\
-squeue --noheader --states=running,suspended,configuring --format=%A | sort -u | xargs -r scancel
-for try in $(seq 60); do squeue --noheader --states=running,suspended,completing | grep -q . || break; sleep 0.5; done
-"""
-"""Ends the jobs that ran when a backup was made, for at most 30 s: their steps are not on the twin, so that Slurm would
-take them for lost when it notices."""
+END_SECONDS = 30.0  # how long jobs of a backup may take to end
 
 _CHECK_FAILED = re.compile(r"^(?:FAILED +(.+(?:\n  .+)*)|(LOST: .+))", re.MULTILINE)
 """In the output of a command: a check that failed at its end, or a job that was lost."""
@@ -219,11 +215,11 @@ def write_files(some: Inventory, made: twin.Twin, stage: Stage, *, with_lock: bo
 
 def bring_up(original: Original, stage: Stage) -> None:
     """Deploy what is deployed on the cluster, with the state of its backup; SlurmfabError if that fails."""
-    commands: list[tuple[str, ...]] = [("deploy", "--move-ids")]  # the packages have made the users by other numbers
+    runs: list[tuple[str, ...]] = [("deploy", "--move-ids")]  # the packages have made the users by other numbers
     if original.backup:
         path = restored.copied(original.backup, stage.home)
-        commands.append(("restore", str(path), "--trust-archive", "--abandon-jobs"))
-    for words in commands:
+        runs.append(("restore", str(path), "--trust-archive", "--abandon-jobs"))
+    for words in runs:
         done = stage.carry_out(*words)
         if done.exit_code != DONE:
             raise SlurmfabError(
@@ -231,7 +227,20 @@ def bring_up(original: Original, stage: Stage) -> None:
                 f"{words[0]} failed: " + "\n".join(last_lines(done, stage.cluster_file.parent))
             )
     if original.backup:
-        stage.shell(END_RUNNING)
+        end_running(stage)
+
+
+def end_running(stage: Stage) -> None:
+    """End the jobs that ran when a backup was made: the twin lacks their steps, so that Slurm would call them lost."""
+
+    def ids(states: str) -> list[str]:
+        return stage.shell(shlex.join(commands.ids_of_jobs(f"--states={states}"))).split()
+
+    if running := ids("running,suspended,configuring"):
+        stage.shell(shlex.join(commands.cancel(running)))
+    deadline = time.monotonic() + END_SECONDS
+    while ids("running,suspended,completing") and time.monotonic() < deadline:
+        time.sleep(0.5)
 
 
 def begin_jobs(original: Original, wanted: Wanted, stage: Stage) -> Before:
