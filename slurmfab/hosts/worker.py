@@ -60,9 +60,9 @@ class Server:
             transport.sudo.known = password
         more = (lambda line: self.heard(number, line),) if method == "call" else ()
         try:
-            value = getattr(transport, method)(*arguments, *more)
+            lines = getattr(transport, method)(*arguments, *more) or ()
             shown, ends = transport.host_key(host), transport.ends(host)
-            self.send(number, DONE, Reply(value, transport.sudo.is_accepted, shown, ends))
+            self.send(number, DONE, Reply(len(lines), transport.sudo.is_accepted, shown, ends))
         except BaseException as error:  # it is raised in the main process
             self.send(number, FAILED, as_told(error))
         finally:

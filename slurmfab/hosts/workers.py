@@ -54,7 +54,7 @@ class Share:
 class Reply:
     """How a request ended."""
 
-    value: Any
+    lines: int  # how many lines its answer has: the last ones that were sent, without signs of life and large data
     used_password: bool
     host_key: tuple[str, str] | None
     ends: Ends
@@ -86,16 +86,17 @@ class SharedTransport:
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
     ) -> tuple[Line, ...]:
         """Send a request, and return the lines of the answer; see `Transport`."""
-        answer: tuple[Line, ...] = self.ask("call", host, request, heard=heard)
-        return answer
+        return self.ask("call", host, request, heard=heard)
 
-    def ask(self, method: str, host: str, *arguments: Any, heard: Callable[[Line], None] = lambda _: None) -> Any:
-        """The result of a method of the transport in a host's worker; its error is raised here."""
+    def ask(
+        self, method: str, host: str, *arguments: Any, heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        """Have the transport in a host's worker do something, and raise its error here; the lines of an answer."""
 
-        def attempt(password: str) -> tuple[Any, bool]:
-            reply = self.worker_of[host].ask(method, host, arguments, password, heard)
+        def attempt(password: str) -> tuple[tuple[Line, ...], bool]:
+            reply, lines = self.worker_of[host].ask(method, host, arguments, password, heard)
             self.replies[host] = reply
-            return reply.value, reply.used_password
+            return lines, reply.used_password
 
         return self.sudo.log_in(attempt)
 
@@ -169,17 +170,19 @@ class Worker:
 
     def ask(
         self, method: str, host: str, arguments: tuple[Any, ...], password: str, heard: Callable[[Line], None]
-    ) -> Reply:
-        """Have the worker's transport do something for a host. Raises its error, or ConnectionLost if it has ended."""
-        number, answers = next(self.numbers), SimpleQueue[tuple[str, Any]]()
+    ) -> tuple[Reply, tuple[Line, ...]]:
+        """Have the worker's transport do something for a host; how it ended, and the lines of the answer.
+
+        Raises its error, or ConnectionLost if it has ended.
+        """
+        number, answers, lines = next(self.numbers), SimpleQueue[tuple[str, Any]](), list[Line]()
         self.waiting[number] = answers
         try:
             self.send((number, method, (host, *arguments), password))
             while True:
                 kind, value = answers.get()
                 if kind == DONE:
-                    reply: Reply = value
-                    return reply
+                    return value, tuple(lines[len(lines) - value.lines :])
                 if kind == FAILED:
                     raise value or ConnectionLost(host, "the process that held its connection has ended.")
                 if kind == TURN:
@@ -188,6 +191,8 @@ class Worker:
                 heard(value)
                 if "piece" in value:
                     self.send((number, TAKEN, (), ""))
+                elif "alive" not in value:
+                    lines.append(value)
         finally:
             del self.waiting[number]
 

@@ -193,4 +193,4 @@ def test_a_worker_when_it_reads_large_data_then_waits_for_each_part_and_asks_for
         assert ours.recv() == (2, LINE, {"piece": part})
         assert not ours.poll(0.05), "the next part waits until this one was taken"
         server.take(2, TAKEN, (), "")
-    assert ours.recv() == (2, DONE, Reply(("facts",), False, None, Ends()))
+    assert ours.recv() == (2, DONE, Reply(1, False, None, Ends()))
