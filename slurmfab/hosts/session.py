@@ -181,6 +181,7 @@ class Session:
             if line.get("done"):
                 if failure:
                     raise failure
+                self.bounds = AnswerBounds(self.host, {}, self.clock)  # without the request, which may be large
                 return tuple(answer)
             failure = failure or self.failure_in(line)
             if failure:

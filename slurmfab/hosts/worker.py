@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -19,7 +20,9 @@ from slurmfab.hosts.workers import DONE, FAILED, LINE, TAKEN, TELL, TURN, Reply,
 def main() -> None:
     """Serve requests until the pipe, whose descriptor is the first argument, ends."""
     pipe = Connection(int(sys.argv[1]))
-    server = Server(pipe, pipe.recv())
+    share: Share = pipe.recv()
+    gc.set_threshold(*share.garbage)
+    server = Server(pipe, share)
     with contextlib.suppress(EOFError, OSError):
         while (message := pipe.recv()) is not None:
             server.take(*message)

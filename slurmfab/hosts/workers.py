@@ -7,12 +7,13 @@ that nobody else has; the sudo password is asked for here, and crosses it with e
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ class Share:
     routes: Mapping[str, Route]
     policies: Mapping[str, PinnedKey]
     workers: int  # how many there are
+    # how often Python looks for garbage, as here: what a login leaves has to be found while it is young
+    garbage: tuple[int, int, int] = field(default_factory=gc.get_threshold)
 
 
 @dataclass(frozen=True)
