@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.hosts.relays import tell_on_standard_error
+from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.hosts.transport import SshTransport, Transport
 
 if TYPE_CHECKING:
@@ -30,4 +31,4 @@ def over_ssh(
         return SshTransport(routes, policies, ask_password, password, tell)
     from slurmfab.hosts.workers import SharedTransport  # few runs have so many hosts
 
-    return SharedTransport(routes, policies, ask_password, password, tell, count=count)
+    return SharedTransport(routes, policies, SudoPassword(ask_password, password), tell, count)

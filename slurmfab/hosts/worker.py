@@ -11,10 +11,11 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from slurmfab.base.errors import SlurmfabError
 from slurmfab.hosts import fan_out
 from slurmfab.hosts.session import Line
 from slurmfab.hosts.transport import PROXIES, SshTransport
-from slurmfab.hosts.workers import DONE, FAILED, LINE, TAKEN, TELL, TURN, Reply, Share, as_told
+from slurmfab.hosts.workers import DONE, FAILED, LINE, TAKEN, TELL, TURN, Reply, Share
 
 
 def main() -> None:
@@ -81,3 +82,8 @@ class Server:
         """Send a message; without a main process there is nobody to read it."""
         with self.sending, contextlib.suppress(OSError):
             self.pipe.send((number, kind, value))
+
+
+def as_told(error: BaseException) -> SlurmfabError:
+    """An error as it crosses to the main process: those of other kinds are bugs, whose text is kept."""
+    return error if isinstance(error, SlurmfabError) else SlurmfabError(f"{type(error).__name__}: {error}")

@@ -18,9 +18,8 @@ from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from slurmfab.base.errors import ConnectionLost, SlurmfabError
+from slurmfab.base.errors import ConnectionLost
 from slurmfab.hosts.fan_out import give_up_turn
-from slurmfab.hosts.relays import tell_on_standard_error
 from slurmfab.hosts.session import Line
 from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.hosts.transport import Ends
@@ -64,19 +63,17 @@ class Reply:
 
 
 class SharedTransport:
-    """A transport whose connections are those of workers; see `SshTransport`."""
+    """A transport whose connections are those of so many workers; see `SshTransport`."""
 
     def __init__(
         self,
         routes: Mapping[str, Route],
         policies: Mapping[str, PinnedKey],
-        ask_password: Callable[[], str] | None = None,
-        password: str = "",
-        tell: Callable[[str], None] = tell_on_standard_error,
-        *,
+        sudo: SudoPassword,
+        tell: Callable[[str], None],
         count: int,
     ) -> None:
-        self.sudo = SudoPassword(ask_password, password)
+        self.sudo = sudo
         self.worker_of: dict[str, Worker] = {}
         self.replies: dict[str, Reply] = {}
         for hosts in shares(routes, count):
@@ -200,10 +197,13 @@ class Worker:
             del self.waiting[number]
 
     def send(self, message: tuple[int, str, tuple[Any, ...], str]) -> None:
-        """Send a message; where the worker has ended, `read` tells it to all that wait."""
+        """Send a message; where the worker has ended, all that wait are told."""
         pipe = self.start()
-        with self.sending, contextlib.suppress(OSError):
-            pipe.send(message)
+        try:
+            with self.sending:
+                pipe.send(message)
+        except OSError:
+            self.tell_end()
 
     def read(self, pipe: Connection) -> None:
         """Hand out what the worker sends, until it ends."""
@@ -214,7 +214,12 @@ class Worker:
                     self.tell(value)
                 elif number in self.waiting:
                     self.waiting[number].put((kind, value))
-        pipe.close()
+        with self.sending:  # a closed descriptor may soon be another file's
+            pipe.close()
+        self.tell_end()
+
+    def tell_end(self) -> None:
+        """Tell all that wait that the worker has ended."""
         for answers in tuple(self.waiting.values()):
             answers.put((FAILED, None))
 
@@ -231,8 +236,3 @@ class Worker:
                 self.process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-
-
-def as_told(error: BaseException) -> BaseException:
-    """An error as it crosses to the main process: those of other kinds are bugs, whose text is kept."""
-    return error if isinstance(error, SlurmfabError) else SlurmfabError(f"{type(error).__name__}: {error}")

@@ -176,9 +176,10 @@ def started(twin: Twin, known: Path, progress: Callable[[str], None]) -> Stage:
     """Start the hosts, fence them in, and make the private directory of the twin's files."""
     layout = LabLayout(twin.spec.name)
     lab = labs.up(twin.spec, progress=progress, output=layout.directory / "lab.yaml")
-    fence(lab.spec, places_of(twin.spec, twin.sources))
+    places = places_of(twin.spec, twin.sources)
+    fence(lab.spec, places)
+    names = "".join(f"{address} {name}\n" for name, address, _ in places)
     for host in lab.hosts:
-        names = "".join(f"{address} {name}\n" for name, address, _ in places_of(twin.spec, twin.sources))
         labs.run(lab, host.name, ["sh", "-c", f"printf %s {shlex.quote(names)} >> /etc/hosts"])
     make_door(layout)
     place = layout.directory / "twin"

@@ -165,6 +165,24 @@ def test_a_gpu_when_its_driver_tells_no_profiles_without_mig_mode_then_the_mode_
     assert machine.divided((FIRST, LAYOUT)).status == CHANGED
 
 
+def test_instances_when_the_profiles_are_not_told_then_the_present_ones_stay(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.divided((FIRST, LAYOUT))
+    before = (machine.place / "run/lab-mig-0").read_text()
+    real = machine.run
+
+    def silent(argv: Sequence[str], *more: object, **others: object) -> subprocess.CompletedProcess[bytes]:
+        if "-lgip" in argv:
+            return subprocess.CompletedProcess(argv, 6, b"Unknown Error\n", b"")
+        return real(argv, *more, **others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(machine, "run", silent)
+    done = machine.divided((FIRST, ("7g.40gb",)))
+    assert (done.status, "Unknown Error" in done.message) == (FAILED, True)
+    assert (machine.place / "run/lab-mig-0").read_text() == before
+
+
 def test_profiles_when_a_real_gpu_tells_them_then_all_are_read_without_mig_mode() -> None:
     told = mig_instances.offered(RealGpu(), mig_instances.GpuState("00000000:00:06.0", 0, "Disabled", ()))
     assert told == ["1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]

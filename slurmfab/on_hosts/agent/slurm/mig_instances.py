@@ -178,13 +178,20 @@ def user_name(uid: int) -> str:
 
 def enable(context: Context, slot: str, gpu: GpuState, layout: Layout) -> None:
     """Switch a GPU to MIG mode. Raises ResourceFailed if it has not these profiles; then its mode is as before."""
-    told = offered(context, gpu)
-    refuse_unknown(slot, told, layout)
     if gpu.mode == ENABLED:
+        refuse_unknown(slot, offered(context, gpu), layout)
         return
-    set_mode(context, slot, gpu, ENABLED)
     try:
-        refuse_unknown(slot, told or offered(context, gpu), layout)
+        told = offered(context, gpu)  # driver 580 of an H200 tells them without MIG mode, too
+    except ResourceFailed:
+        told = []
+    if told:
+        refuse_unknown(slot, told, layout)
+    set_mode(context, slot, gpu, ENABLED)
+    if told:
+        return
+    try:
+        refuse_unknown(slot, offered(context, gpu), layout)
     except ResourceFailed:
         set_mode(context, slot, gpu, gpu.mode)
         raise
@@ -200,14 +207,14 @@ def set_mode(context: Context, slot: str, gpu: GpuState, wanted: str) -> None:
 
 
 def offered(context: Context, gpu: GpuState) -> List[str]:
-    """The profiles of a GPU; none where its driver tells them in MIG mode alone (driver 580 of an H200 always does)."""
-    done = context.run([SMI, "mig", "-i", gpu.address, "-lgip"], seconds=SMI_SECONDS)
-    return list(dict.fromkeys(re.findall(r"\bMIG (\S+)", done.stdout.decode(errors="replace"))))
+    """The profiles of a GPU. Raises ResourceFailed if nvidia-smi does not tell them, as many do without MIG mode."""
+    text = smi(context, "mig", "-i", gpu.address, "-lgip")
+    return list(dict.fromkeys(re.findall(r"\bMIG (\S+)", text)))
 
 
 def refuse_unknown(slot: str, told: List[str], layout: Layout) -> None:
-    """Refuse profiles that are not among those of a GPU, if they are told. Raises ResourceFailed."""
-    unknown = sorted({*layout} - {*told}) if told else []
+    """Refuse profiles that are not among those of a GPU. Raises ResourceFailed."""
+    unknown = sorted({*layout} - {*told})
     if unknown:
         raise ResourceFailed(
             "the GPU in slot %s has no profile %s; it has %s" % (slot, " and ".join(unknown), ", ".join(told))
