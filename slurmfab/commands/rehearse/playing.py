@@ -229,7 +229,6 @@ def _until_running(site: Site, numbers: Sequence[str]) -> dict[str, Job]:
 class Outcome:
     """What a change did to the jobs of a twin."""
 
-    kinds: int  # how many kinds of jobs were played
     unplayed: tuple[str, ...]  # sentences about kinds that the twin did not take or run before the change, either
     tally: JobTally | None  # the jobs that ran or waited during the change; `None` if slurmctld does not answer
     worse: tuple[str, ...]  # a sentence for each way in which jobs of some kinds fare worse than before
@@ -272,7 +271,6 @@ def outcome(before: Before, counted: JobTally | None, after: Sequence[Fate], err
     known = {*map(_without_numbers, before.errors)}
     unplayed = [old for old in before.fates if old.state not in {"ended", "room"}]
     return Outcome(
-        len(before.fates),
         _sentences(unplayed, "already before the change"),
         counted,
         _sentences(worse, "after the change"),

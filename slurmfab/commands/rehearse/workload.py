@@ -23,11 +23,7 @@ MOST_KINDS = 40  # the most kinds of jobs that a twin gets
 class Workload:
     """The kinds of jobs that ran or waited in the last days."""
 
-    since: int = 0  # seconds since 1970
-    until: int = 0
-    jobs: int = 0  # how many there were
     shapes: tuple[Shape, ...] = ()  # what covers most partitions, QOS, accounts and GRES is first
-    more: int = 0  # kinds that are not among the shapes
     is_recorded: bool = True  # whether they are from Slurm's records, and not made of the cluster file
 
 
@@ -44,9 +40,7 @@ def ask(cluster: Cluster, transport: Transport) -> Workload:
             lost = lost or error
             continue
         shapes = tuple(Shape(*values) for values in found["shapes"])
-        if not shapes:
-            return from_file(cluster)
-        return Workload(found["since"], found["until"], found["jobs"], shapes, found["more"])
+        return Workload(shapes) if shapes else from_file(cluster)
     assert lost is not None, "every cluster has a controller"
     raise lost
 

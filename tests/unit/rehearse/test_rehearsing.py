@@ -106,7 +106,7 @@ LOST = JobTally(2, 1, lost=(JobEnd("12", "ann", "cn01", "NODE_FAIL"),))
 def test_a_lost_job_is_harm_unless_a_power_cut_ended_it_or_it_was_to_be_discarded(
     wanted: Wanted, is_harm: bool
 ) -> None:
-    told = rehearsing.harm(wanted, Outcome(1, (), LOST, ()))
+    told = rehearsing.harm(wanted, Outcome((), LOST, ()))
     assert told == (["LOST: job 12 (ann) on cn01: NODE_FAIL."] if is_harm else [])
 
 
