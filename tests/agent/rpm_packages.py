@@ -139,3 +139,9 @@ def write_sources(context: Context, folder: Path, key: str) -> None:
     Path(context.path(slurm_repository.KEY)).write_text(key)
     others = f"[site]\nname=site\nbaseurl=file://{folder}\ngpgcheck=0\nexcludepkgs=slurm* munge unsigned\n"
     Path(context.path(f"{slurm_repository.FOLDER}/site.repo")).write_text(others)
+
+
+def installed(context: Context) -> dict[str, str]:
+    """Name and version of all packages."""
+    shown = run("rpm", "--root", context.root, "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\n")
+    return {name: version for name, version in (line.split() for line in shown.splitlines()) if name != "gpg-pubkey"}

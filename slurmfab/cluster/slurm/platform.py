@@ -50,6 +50,7 @@ class Manager:
     older: str  # what also installs former versions, without packages
     joint: str  # what stands between the name and the version of a package
     versions: str  # shell text that prints name, version and `installed` of those of some packages (%s) that are
+    indexed: str  # pattern of a package's entry (%s) in the index of a bundle, with the parts of its version
     verify: str  # shell text that prints what differs from Slurm's and munge's packages, as `rpm --verify` does
 
 
@@ -190,6 +191,7 @@ APT = Manager(
     archives="/var/cache/apt/archives",
     older="apt-get install --allow-downgrades",
     joint="=",
+    indexed=r"^Package: %s\n(?:.+\n)*?Version: (\S+)",
     versions="dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n' %s 2>/dev/null || :",
     verify=(
         "names=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\\n' 'slurm*' 'libslurm*' munge "
@@ -212,6 +214,7 @@ DNF = Manager(
     archives="/var/cache/dnf",
     older="dnf --disableexcludes=all install",
     joint="-",
+    indexed=r'<name>%s</name>\s*<arch>[^<]*</arch>\s*<version epoch="\d+" ver="([^"<>]+)" rel="([^"<>]+)"',
     versions="rpm --query --queryformat '%{NAME} %{VERSION}-%{RELEASE} installed\\n' %s || :",
     verify="names=$(rpm --query --all 'slurm*' 'munge*'); test -z \"$names\" || rpm --verify --nodeps $names; :",
 )

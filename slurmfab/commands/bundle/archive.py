@@ -25,8 +25,8 @@ MAX_PACKAGE_SIZE = 2 << 30  # bytes of the largest package; a whole bundle usual
 class BundleManifest(Manifest):
     """The manifest of a bundle."""
 
-    suite: Phrase  # release of the distribution that it is for, by `VERSION_CODENAME` of os-release(5)
-    architecture: Phrase  # Debian's name for it, such as `amd64`
+    suite: Phrase  # release of the distribution that it is for, as facts have it, such as `trixie` or `el9`
+    architecture: Phrase  # Debian's name for it, such as `amd64`, or that of rpm, such as `x86_64`
     slurm: Phrase
     host: Phrase
     names: tuple[Phrase, ...]  # the packages that were asked for; the bundle has their dependencies too

@@ -52,7 +52,7 @@ from slurmfab.core.engine.requests import apply_request, gather, outcomes_of
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.session import Output
 from slurmfab.core.plan.phases import slurm_source
-from slurmfab.core.plan.preflight.enterprise_linux import refuse_command
+from slurmfab.core.plan.preflight.enterprise_linux import refuse_bundle
 from slurmfab.core.plan.preflight.hosts import wrong_system
 from slurmfab.hosts.session import Line, answer_value, piece_of
 from slurmfab.on_hosts.agent.backup import archive as backup_archive
@@ -77,7 +77,7 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
     empty for the cluster file's. Raises InputError of these; SlurmfabError if the download fails; no file is left.
     """
     known = loading.load_named(cluster)
-    refuse_command(known.cluster, f"{FAB} bundle")
+    refuse_bundle(known.cluster, names_for(known.cluster))
     host = source or known.cluster.controller
     if is_file_path(to) and Path(to).suffix != ".tar":
         raise InputError(f"--to {to}: the name of a bundle must end in .tar, so that it does not replace another file.")
@@ -224,7 +224,7 @@ def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFi
             run.progress.show_status()
 
     run.progress.begin("collecting packages", (host,))
-    asked = request(run.inventory.cluster, files, source.codename)
+    asked = request(run.inventory, files, source.codename)
     lines = run.transport.call(host, asked, on_line)
     index = str(answer_value(host, lines, "collected")["index"])
     end_file(archive_file, current)
@@ -234,12 +234,15 @@ def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFi
     return index
 
 
-def request(cluster: Cluster, files: tuple[DebFile, ...], codename: str) -> dict[str, Any]:
+def request(known: Inventory, files: tuple[DebFile, ...], codename: str) -> dict[str, Any]:
     """What a host is asked to collect."""
+    cluster = known.cluster
     slurm, in_files = cluster.slurm, {one.name for one in files}
     own = () if slurm.is_default else sorted(set(wanted(cluster).slurm_packages) - in_files)
     names = texts_for(cluster, files, codename)
-    return {"op": "collect", "names": names, "slurm": own, "version": slurm.version or ""}
+    manager = wanted(cluster).manager.name
+    asked = {"op": "collect", "manager": manager, "names": names, "slurm": own, "version": slurm.version or ""}
+    return {**asked, **slurm_source.asked_of_dnf(cluster, repository_key.read(known))}
 
 
 def add_files(archive_file: Archive, files: Iterable[DebFile]) -> str:
@@ -270,15 +273,15 @@ def package_file_name(host: str, text: str) -> str:
 
 def manifest(run: Run, source: HostFacts, index: str, files: Iterable[DebFile] = ()) -> dict[str, Any]:
     """The manifest's values besides parts, by the downloading host; AgentFailed if Slurm is not included."""
-    client = wanted(run.inventory.cluster).client
-    slurm = re.search(rf"^Package: {re.escape(client)}\n(?:.+\n)*?Version: (\S+)", index, re.MULTILINE)
+    kind = wanted(run.inventory.cluster)
+    slurm = re.search(kind.manager.indexed % re.escape(kind.client), index, re.MULTILINE)
     if slurm is None:
-        raise AgentFailed(source.name, f"the packages that it downloaded do not include {client}.")
+        raise AgentFailed(source.name, f"the packages that it downloaded do not include {kind.client}.")
     return {
         "kind": archive.KIND.name,
         "suite": source.codename,
         "architecture": source.architecture,
-        "slurm": slurm[1],
+        "slurm": "-".join(slurm.groups()),
         **archives.origin(run.started),
         "host": source.name,
         "names": sorted({*names_for(run.inventory.cluster, source.codename), *(one.name for one in files)}),

@@ -29,7 +29,7 @@ from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.packages.bundle_place import digest_of
-from slurmfab.on_hosts.agent.packages.packages import InstalledPackages, Packages
+from slurmfab.on_hosts.agent.packages.packages import InstalledPackages
 
 if TYPE_CHECKING:
     from slurmfab.core.engine.run import Run
@@ -124,13 +124,20 @@ def deliver_bundle(
     Returns the resources by host, unchanged without need. Raises InputError if a bundle is missing, damaged or another.
     """
     texts = {host: package_texts(wanted) for host, wanted in resources.items() if package_texts(wanted)}
-    needing = {host: texts[host] for host in texts if plan_input.cluster.bundle and lacking(plan_input, host)}
+    needing = {host: texts[host] for host in texts if plan_input.cluster.bundle and needs_some(plan_input, host)}
     digests = send_packages(run, plan_input, needing) if needing else {}
     return {
-        host: tuple(replace(one, bundle=digests.get(host, "")) if isinstance(one, Packages) else one for one in wanted)
+        host: tuple(
+            replace(one, bundle=digests.get(host, "")) if isinstance(one, InstalledPackages) else one for one in wanted
+        )
         for host, wanted in resources.items()
         if host not in run.failed_hosts
     }
+
+
+def needs_some(plan_input: PlanInput, host: str) -> bool:
+    """Whether a host lacks packages, or has some that it installs anew."""
+    return bool(lacking(plan_input, host) or (host in plan_input.facts and killed(plan_input, host)))
 
 
 def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -148,7 +155,9 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
         if bundle is None:
             names, facts = tuple(text.partition("=")[0] for text in needing[host]), plan_input.facts[host]
             raise HostFailed(host, refusal(found, facts, names, expected_series(plan_input, facts)))
-        send_bundle_to_host(run, host, bundle, needing[host], sent)
+        manager = plan_input.platform.manager.name
+        step = {"do": "begin", "manager": manager, "index": bundle.index, "names": needing[host]}
+        send_bundle_to_host(run, host, bundle, step, sent)
         return bundle.digest
 
     return send_to_each(run, needing, send)
@@ -156,12 +165,15 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
 
 def package_texts(resources: tuple[Resource, ...]) -> tuple[str, ...]:
     """All packages among resources, each as `NAME` or `NAME=VERSION`."""
-    return tuple(text for one in resources if isinstance(one, Packages) for text in one.texts(one.names))
+    return tuple(text for one in resources if isinstance(one, InstalledPackages) for text in one.asked_of_bundle)
 
 
-def send_bundle_to_host(run: Run, host: str, bundle: Bundle, names: tuple[str, ...], sent: SentBytes) -> None:
-    """Send a host the package files that it lacks; HostError of the host, InputError of a shorter bundle."""
-    answer = request_step(run, host, bundle.digest, {"do": "begin", "index": bundle.index, "names": names})
+def send_bundle_to_host(run: Run, host: str, bundle: Bundle, step: Mapping[str, Any], sent: SentBytes) -> None:
+    """Send a host the package files that it lacks; HostError of the host, InputError of a shorter bundle.
+
+    `step`: the first step, which asks what the host lacks.
+    """
+    answer = request_step(run, host, bundle.digest, step)
     for name in answer["lacking"]:
         part = bundle.parts.get(name)
         if part is None:

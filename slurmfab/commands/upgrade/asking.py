@@ -20,10 +20,10 @@ from slurmfab.core.engine import requests
 from slurmfab.core.engine.job_waiting import nodes_and_jobs
 from slurmfab.core.engine.run import Run
 from slurmfab.core.plan.hand_made_files import is_hand_made
+from slurmfab.core.plan.phases import slurm_source
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import PATH as SLURMDBD_CONF
-from slurmfab.on_hosts.agent.dnf import slurm_repository
 
 DATABASE = "/var/lib/mysql"
 """The database server's directory, whose room matters."""
@@ -171,8 +171,7 @@ def source_of(wanted: Inventory) -> dict[str, str]:
     if isinstance(source, OtherSuite):
         return {"suite": source.suite}
     if isinstance(source, DnfRepository):
-        held = platform.wanted(wanted.cluster).slurm_packages
-        return {"repo": slurm_repository.text(source.uris, held), "key": repository_key.read(wanted)}
+        return slurm_source.asked_of_dnf(wanted.cluster, repository_key.read(wanted))
     if isinstance(source, AptRepository):
         lines = ["Types: deb", f"URIs: {' '.join(source.uris)}", f"Suites: {' '.join(source.suites)}"]
         lines += [f"Components: {' '.join(source.components)}"] if source.components else []

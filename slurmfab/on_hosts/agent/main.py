@@ -250,9 +250,9 @@ MODULE_OF = {
     "upgrade-offer": "upgrade.offer",
     "updates": "upgrade.host_updates",
     "save": "backup.stream",
-    "collect": "packages.bundle_making",
+    "collect": "upgrade.host_bundles",
     "stage": "backup.staged_parts",
-    "bundle": "packages.bundle_staging",
+    "bundle": "upgrade.host_bundles",
 }
 """The module that answers each operation besides `facts` and `apply`; `updates` takes the host's lock if it fetches."""
 

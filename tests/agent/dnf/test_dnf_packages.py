@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rpm_packages import Repository, run, write_sources
+from rpm_packages import Repository, installed, run, write_sources
 
 from slurmfab.cluster.inventory import rpm_files
 from slurmfab.cluster.slurm.platform import EL_SMD
@@ -31,12 +31,6 @@ NODE = ("munge", "slurm", "slurm-slurmd")
 
 def wanted(*names: str, version: str = "24.11.*") -> DnfPackages:
     return DnfPackages(names, slurm=EL_SMD.slurm_packages, slurm_version=version)
-
-
-def installed(context: Context) -> dict[str, str]:
-    """Name and version of all packages."""
-    shown = run("rpm", "--root", context.root, "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\n")
-    return {name: version for name, version in (line.split() for line in shown.splitlines()) if name != "gpg-pubkey"}
 
 
 def converged(resource: DnfPackages, context: Context) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import rpm_files
-from slurmfab.cluster.slurm.platform import EL_SMD
-from slurmfab.commands.bundle import sending
+from slurmfab.cluster.slurm.platform import DEBIAN, EL_SMD, Platform
+from slurmfab.commands.bundle import making, sending
 from slurmfab.commands.upgrade import target
 from slurmfab.core.plan import package_managers
 from slurmfab.core.plan.phases import former, packages, slurm_source
@@ -126,7 +127,6 @@ def test_a_host_when_its_system_does_not_fit_then_it_is_left_out_with_the_reason
     [
         ("modules: lmod\n", "it would need lmod there"),
         ("mail: {relay: mail.example.org, from: slurm@example.org}\n", "it would need ca-certificates, msmtp there"),
-        ("bundle: a.tar\n", "bundle: there are none for Enterprise Linux yet"),
     ],
 )
 def test_a_key_that_is_not_there_yet_when_planned_then_it_is_refused(more: str, words: str) -> None:
@@ -149,7 +149,43 @@ def test_an_upgrade_when_planned_then_it_is_from_a_repository_alone_and_by_dnf()
         target.target_of(cluster(THREE_HOSTS + OWN.replace("}", ", source: {directory: rpms}}")), "26.05", "")
 
 
-def test_a_command_that_is_not_there_yet_when_called_then_it_is_refused() -> None:
-    with pytest.raises(InputError, match="fab bundle is not there for Enterprise Linux yet"):
-        enterprise_linux.refuse_command(cluster(THREE_HOSTS + OWN), "fab bundle")
-    enterprise_linux.refuse_command(cluster(THREE_HOSTS), "fab bundle")
+def test_a_bundle_when_planned_then_hosts_have_no_source_of_slurmfabs_and_a_killed_dnf_is_completed_from_it() -> None:
+    known = wanted(REPOSITORY + "bundle: a.tar\n", unfinished_packages=("slurm",))
+    enterprise_linux.refuse_unfit(known)
+    (found,) = packages.resources(known, "n1")
+    assert isinstance(found, DnfPackages)
+    assert sending.needs_some(known, "n1")
+    assert sending.package_texts((found,)) == found.names
+
+
+def test_a_bundle_when_it_would_need_what_only_debian_has_or_rpms_are_in_a_directory_then_it_is_refused() -> None:
+    known = cluster(THREE_HOSTS + OWN + "packages: {all: [site-tool]}\n")
+    enterprise_linux.refuse_bundle(known, making.names_for(known))
+    known = cluster(THREE_HOSTS + OWN + "modules: lmod\n")
+    with pytest.raises(InputError, match="the bundle would need lmod"):
+        enterprise_linux.refuse_bundle(known, making.names_for(known))
+    enterprise_linux.refuse_bundle(cluster(THREE_HOSTS + "modules: lmod\n"), ("lmod",))
+    directory = OWN.replace("}", ", source: {directory: rpms}}") + "bundle: a.tar\n"
+    with pytest.raises(InputError, match="cannot use a bundle beside a directory"):
+        enterprise_linux.refuse_bundle(cluster(THREE_HOSTS + directory), ())
+    with pytest.raises(InputError, match="cannot use a bundle beside a directory"):
+        enterprise_linux.refuse_unfit(wanted(directory))
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "found"),
+    [
+        (DEBIAN, "Package: slurm-client\nArchitecture: amd64\nVersion: 24.11.5-4\n", ("24.11.5-4",)),
+        (
+            EL_SMD,
+            '<name>slurm</name>\n  <arch>x86_64</arch>\n  <version epoch="0" ver="24.11.5" rel="1.el9"/>',
+            ("24.11.5", "1.el9"),
+        ),
+        (EL_SMD, "<name>slurm-slurmd</name>", None),
+    ],
+)
+def test_the_index_of_a_bundle_when_read_then_it_tells_the_version_of_slurm(
+    kind: Platform, index: str, found: tuple[str, ...] | None
+) -> None:
+    match = re.search(kind.manager.indexed % re.escape(kind.client), index, re.MULTILINE)
+    assert (match and match.groups()) == found

@@ -24,7 +24,8 @@ OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The source on a host; hosts that get packages from a bundle or from files need none."""
     if plan_input.platform.manager == DNF:
-        return owned(plan_input, host, OF, of_dnf(plan_input.cluster, plan_input.slurm_key))
+        files = () if plan_input.cluster.bundle else of_dnf(plan_input.cluster, plan_input.slurm_key)
+        return owned(plan_input, host, OF, files)
     source = None if plan_input.cluster.bundle else of_cluster(plan_input.cluster, plan_input.slurm_key)
     return (source,) if source else ()
 
@@ -36,6 +37,12 @@ def of_dnf(cluster: Cluster, key: str) -> tuple[OwnedFile, ...]:
         return ()
     text = slurm_repository.text(source.uris, platform_of(cluster).slurm_packages)
     return OwnedFile(slurm_repository.KEY, key), OwnedFile(slurm_repository.PATH, text)
+
+
+def asked_of_dnf(cluster: Cluster, key: str) -> dict[str, str]:
+    """That repository for the agent, which looks there without having it: its text and key; empty for none."""
+    files = of_dnf(cluster, key)
+    return dict(zip(("key", "repo"), (one.text for one in files), strict=True)) if files else {}
 
 
 def of_upgrade(cluster: Cluster, key: str) -> Resource | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold, natural
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_packages import PackageDirectory
 from slurmfab.cluster.slurm.platform import DNF, Platform, wanted
 from slurmfab.core.plan.phases import packages
 from slurmfab.core.plan.plan_input import PlanInput
@@ -17,7 +20,7 @@ def refuse_unfit(plan_input: PlanInput) -> None:
     if plan_input.platform.manager != DNF:
         return
     if plan_input.cluster.bundle:
-        raise InputError(f"bundle: there are none for Enterprise Linux yet ({PAGE}). Nothing was changed.")
+        refuse_directory(plan_input.cluster)
     if plan_input.deb_files:
         raise InputError(
             f"packages: {', '.join(sorted(plan_input.deb_files))}: Enterprise Linux has no .deb files, and slurmfab "
@@ -42,7 +45,25 @@ def known(platform: Platform) -> set[str]:
     return {"sudo", "ipmitool", *roles, *platform.database.packages, platform.bus}
 
 
-def refuse_command(cluster: Cluster, command: str) -> None:
-    """Refuse a command that works with apt alone. Raises InputError for a cluster on Enterprise Linux."""
-    if wanted(cluster).manager == DNF:
-        raise InputError(f"{command} is not there for Enterprise Linux yet ({PAGE}). Nothing was changed.")
+def refuse_bundle(cluster: Cluster, names: Iterable[str]) -> None:
+    """Refuse a bundle with packages that slurmfab knows on other systems alone. Raises InputError with their names."""
+    kind = wanted(cluster)
+    if kind.manager != DNF:
+        return
+    refuse_directory(cluster)
+    lacking = {*names} - known(kind) - {one.name for one in cluster.packages.everything}
+    if lacking:
+        raise InputError(
+            "the cluster file asks for what slurmfab cannot do on Enterprise Linux yet: the bundle would need "
+            f"{', '.join(sorted(lacking))}. Remove those keys; {PAGE} lists them. Nothing was changed."
+        )
+
+
+def refuse_directory(cluster: Cluster) -> None:
+    """Refuse a bundle beside a directory of .rpm files, by InputError."""
+    if isinstance(cluster.slurm.source, PackageDirectory):
+        raise InputError(
+            "bundle: on Enterprise Linux, slurmfab cannot use a bundle beside a directory of .rpm files yet "
+            f"({PAGE}). Make a repository of the directory (createrepo_c), and name it: slurm: {{source: {{uris: …, "
+            "key: …}}. Nothing was changed."
+        )

@@ -9,6 +9,7 @@ from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.dnf import dnf_errors, rpm_database
 from slurmfab.on_hosts.agent.dnf.slurm_repository import NAME
+from slurmfab.on_hosts.agent.packages import bundle_place
 from slurmfab.on_hosts.agent.packages.packages import PLACES
 from slurmfab.on_hosts.agent.packages.unfinished import is_locked
 
@@ -39,30 +40,34 @@ class Killed(NamedTuple):
     double: Tuple[str, ...] = ()  # those of them that are there in two versions
 
 
-def install(context: Context, packages: Sequence[str]) -> Tuple[int, str]:
+def install(context: Context, packages: Sequence[str], source: Sequence[str] = ()) -> Tuple[int, str]:
     """Install packages without weak dependencies; the exit code of dnf and all that it printed.
 
-    `packages`: `NAME`, or `NAME-VERSION` with `*` for the end of one. What dnf remembers of the sources may be two days
-    old, so it asks them again before a package counts as unknown.
+    `packages`: `NAME`, or `NAME-VERSION` with `*` for the end of one. `source`: `of_bundle`. What dnf
+    remembers of the sources may be two days old, so it asks them again before a package counts as unknown.
     """
-    code, output = dnf(context, ["install", *packages])
-    if code != 0 and dnf_errors.is_stale(output):
+    code, output = dnf(context, [*source, "install", *packages])
+    if code != 0 and not source and dnf_errors.is_stale(output):
         code, output = dnf(context, [*FRESH, "install", *packages])
     return code, output
 
 
 def complete(
-    context: Context, left: Killed, texts: Sequence[str], env: Optional[Mapping[str, str]] = None
+    context: Context,
+    left: Killed,
+    texts: Sequence[str],
+    env: Optional[Mapping[str, str]] = None,
+    source: Sequence[str] = (),
 ) -> Tuple[int, str]:
     """Install anew what was there when a transaction was killed; the exit code of dnf and all that it printed.
 
-    `texts`: the same packages, or their files. Of a package that is there in two versions the older one goes first: dnf
-    reinstalls the newer with it.
+    `texts`: the same packages, or their files. `source`: `of_bundle`. Of a package that is there in two
+    versions the older one goes first: dnf reinstalls the newer with it.
     """
-    code, printed = dnf(context, ["remove", "--duplicates"], env) if left.double else (0, "")
+    code, printed = dnf(context, [*source, "remove", "--duplicates"], env) if left.double else (0, "")
     if code != 0:
         return code, printed
-    code, output = dnf(context, ["reinstall", *texts], env)
+    code, output = dnf(context, [*source, "reinstall", *texts], env)
     return code, printed + output
 
 
@@ -97,6 +102,12 @@ def dnf(context: Context, arguments: Sequence[str], env: Optional[Mapping[str, s
         if done.returncode == 0 or not dnf_errors.is_locked(output) or time.monotonic() > deadline:
             return done.returncode, output
         time.sleep(2)
+
+
+def of_bundle(context: Context, bundle: str) -> Tuple[str, ...]:
+    """The options that restrict dnf to installed packages and a bundle's (`dnf_bundle`); none without its digest."""
+    place = context.path(bundle_place.place_of(bundle)) if bundle else ""
+    return ("--setopt=reposdir=" + place, "--setopt=cachedir=%s/cache" % place) if place else ()
 
 
 def below(context: Context) -> List[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Optional
 
+from slurmfab.on_hosts.agent.core.program_name import FAB
+
 NETWORK = re.compile(
     r"Failed to download metadata for repo '([^']+)'|Curl error \(\d+\): ([^\n]*)|Error downloading packages:"
     r"|No more mirrors to try|All mirrors were tried"
@@ -30,6 +32,7 @@ SCRIPT = re.compile(r"Error in (\w+) scriptlet in rpm package (\S+)")
 NO_REINSTALL = re.compile(r"Installed package (\S+) .*not available")
 
 OWN_ADVICE = "check slurm.source and the route from the hosts to it"
+OFFLINE = "Offline hosts get packages from a bundle: %s bundle" % FAB
 
 
 def is_locked(output: str) -> bool:
@@ -87,7 +90,7 @@ def network(output: str) -> Optional[str]:
     which = "the package source %s" % source.group(1) if source else "a package source"
     curl = re.search(r"Curl error \(\d+\): [^\n]*|Status code: [^\n]*", output)
     why = curl.group(0).strip() if curl else "all of its mirrors were tried"
-    return "%s cannot be reached (%s); %s, or dnf's proxy settings" % (which, why, OWN_ADVICE)
+    return "%s cannot be reached (%s); %s, or dnf's proxy settings. %s" % (which, why, OWN_ADVICE, OFFLINE)
 
 
 def excluded(output: str) -> Optional[str]:

@@ -148,9 +148,12 @@ class Sources:
         asked = {"sources": self.place, "own": NAME, "names": packages, "wanted": list(wanted)}
         return ask(self.context, PROGRAM, asked)
 
-    def fetch(self, packages: Sequence[str], folder: str) -> List[str]:
-        """Download packages (`NAME-VERSION`) and what they need; the paths, ResourceFailed of dnf."""
-        options = ["--setopt=reposdir=" + self.place, "--downloadonly", "--downloaddir=" + folder]
+    def fetch(self, packages: Sequence[str], folder: str, more: Sequence[str] = ()) -> List[str]:
+        """Download packages (`NAME-VERSION`) and what they need; the paths, ResourceFailed of dnf.
+
+        `more`: further options of dnf.
+        """
+        options = [*more, "--setopt=reposdir=" + self.place, "--downloadonly", "--downloaddir=" + folder]
         code, output = dnf.dnf(self.context, [*options, "install", *packages])
         if code != 0:
             raise ResourceFailed(dnf_errors.explain(output))

@@ -44,7 +44,7 @@ class DnfPackages(InstalledPackages):
         return {
             "unfinished": ", ".join(dnf.killed(context).packages) or None,
             # Packages that were just copied here for this installation; converging removes them.
-            "bundle": None if self.files else bundle_place.leftover(context),
+            "bundle": None if self.files or self.bundle else bundle_place.leftover(context),
             "examples": ", ".join(example_files.examples(context, self.whole_ones)) or None,
             MISSING_FILES: missing_files_text(missing),
         }
@@ -73,7 +73,8 @@ class DnfPackages(InstalledPackages):
         """Complete what was killed, and install; ResourceFailed of dnf, LeftAsItWas for inessential packages."""
         left = dnf.killed(context)
         if left.packages:
-            code, output = dnf.complete(context, left, bundle_place.as_files(context, self.files, list(left.packages)))
+            texts = bundle_place.as_files(context, self.files, list(left.packages))
+            code, output = dnf.complete(context, left, texts, source=dnf.of_bundle(context, self.bundle))
             if code != 0:
                 self.tell_unfinished(left.packages, dnf_errors.explain(output))
         missing = tuple(name for name in self.names if name in differing)
@@ -89,7 +90,7 @@ class DnfPackages(InstalledPackages):
         # Noted before, so that an interrupted run forgets none.
         there = self.versions_of(context, missing)
         added_packages.note(context, (name for name in missing if name not in there))
-        code, output = dnf.install(context, self.texts(context, missing))
+        code, output = dnf.install(context, self.texts(context, missing), dnf.of_bundle(context, self.bundle))
         if code != 0:
             raise ResourceFailed(dnf_errors.explain(output))
 
@@ -99,7 +100,7 @@ class DnfPackages(InstalledPackages):
         if not found:
             return
         lacking = sorted({package for package, _ in found})
-        code, output = dnf.dnf(context, ["reinstall", *lacking])
+        code, output = dnf.dnf(context, [*dnf.of_bundle(context, self.bundle), "reinstall", *lacking])
         if code != 0 or dnf.missing_files(context, lacking):
             advice = "%s missing. Install these anew: dnf reinstall %s; %s"
             raise ResourceFailed(advice % (missing_files_text(found), " ".join(lacking), dnf_errors.explain(output)))

@@ -1,8 +1,5 @@
 """Packages for a bundle: downloaded on this host by its own apt, sent to the deployer, and removed here.
 
-{"op": "collect", "names": [...], "slurm": [...], "version": "26.05.*"}
--> {"file": "NAME.deb"}, {"piece": "<base64>"} ... for each file, {"collected": {...}}
-
 apt works with an empty dpkg status, and with its own package lists and cache, so that it downloads all dependencies
 whatever this host has installed. It uses the host's package sources and keys, so that it verifies what it downloads.
 """
@@ -35,26 +32,28 @@ FIELDS = (
 """Fields of each package in the index, besides its file: all that apt needs to choose packages (deb-control(5))."""
 
 
-def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> None:
-    """Download `names` with all dependencies, send them, and remove them here.
+def send_all(folder: str, index: str, answers: Answers) -> None:
+    """Send the packages in a directory, and the index of them; Disconnected without a deployer."""
+    for name in names(folder):
+        if name.endswith((".deb", ".rpm")):
+            answers.check()
+            send(os.path.join(folder, bundle_place.checked(name)), answers)
+    answers.send(collected={"index": index})
 
-    `request`: `slurm`: those of Slurm's own from their source, in this `version`. Raises ResourceFailed of apt, or
-    Disconnected.
+
+def collected(context: Context, request: Mapping[str, Any], place: str) -> Tuple[str, str]:
+    """Download packages with all dependencies; their directory, and the index.
+
+    `request`: as of `host_bundles.stream`. `place`: a directory for all that apt writes. Raises ResourceFailed of apt.
     """
-    with temporary_directory(context) as place:
-        settings = options(place)
-        wanted = request["names"]
-        if request.get("slurm"):
-            wanted = slurm_release.in_version(context, wanted, request["slurm"], request.get("version", ""))
-        fetch(context, settings, wanted)
-        folder = os.path.join(place, "archives")
-        paragraphs = []
-        for name in names(folder):
-            if name.endswith(".deb"):
-                answers.check()
-                paragraphs.append(paragraph(context, folder, bundle_place.checked(name)))
-                send(os.path.join(folder, name), answers)
-        answers.send(collected={"index": "\n\n".join(paragraphs) + "\n"})
+    settings = options(place)
+    wanted = request["names"]
+    if request.get("slurm"):
+        wanted = slurm_release.in_version(context, wanted, request["slurm"], request.get("version", ""))
+    fetch(context, settings, wanted)
+    folder = os.path.join(place, "archives")
+    debs = [bundle_place.checked(name) for name in names(folder) if name.endswith(".deb")]
+    return folder, "\n\n".join(paragraph(context, folder, name) for name in debs) + "\n"
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@
     /var/lib/slurmfab/bundle/BUNDLE/NAME.deb          packages that this host lacks; NAME.deb.part while it is copied
     /var/lib/slurmfab/bundle/BUNDLE/lists, archives   apt's lists and cache; those of the host stay unchanged
 
+With dnf, the index is `repodata`, and `dnf_bundle` says what else is there.
+
 Packages in files of the site's own lie there, too, in a directory that root alone can read:
 
     /var/lib/slurmfab/bundle/FILES/NAME.deb           FILES is the digest of their names and digests; or NAME.rpm

@@ -11,7 +11,7 @@ import base64
 import contextlib
 import os
 import re
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.reading import sha256_of
@@ -31,9 +31,9 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     Args:
         request: `do`: `begin`, `begin-files` or `write`; `bundle`: the digest of the bundle's manifest, or of packages
             in files. For `begin`: `index`: the text of its Packages file; `names`: of the packages to install. For
-            `begin-files`: `files`: the SHA-256 of each file by its name; `bytes`: their size together, and that of the
-            installed packages. For `write`: `file`: its name; `at`: the number
-            of bytes written before; `data`: the next bytes in base64; `sha256`: the digest of the whole file with its
+            `begin-files`: `files`: the SHA-256 of each file by its name; `bytes`: their size together, and
+            that of the installed packages. For `write`: `file`: its name; `at`: the number of bytes written before;
+            `data`: the next bytes in base64; `sha256`: the digest of the whole file with its
             last bytes, before that empty.
 
     Returns:
@@ -55,7 +55,7 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[str]:
     """The files of a bundle to copy, so that apt can install the wanted packages; raises as `stage`."""
-    place = bundle_place.begin(context, bundle, index)
+    bundle_place.begin(context, bundle, index)
     code, output = apt_get(context, [*bundle_place.options(context, bundle), "update"])
     if code != 0:
         raise ResourceFailed("the bundle's index cannot be read: %s" % apt_errors.explain(output))
@@ -63,13 +63,31 @@ def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[
     states = dpkg_status.states(dpkg_status.read(context.root), names)
     # apt needs no file for a package that has its version already.
     is_there = {name for name, state in states.items() if state == "installed"}
-    missing = [text for text in wanted if text not in is_there]
-    needed = dict(files_for(context, bundle, missing))
+    needed = dict(files_for(context, bundle, [text for text in wanted if text not in is_there]))
     known = {os.path.basename(one["Filename"]): one for one in map(fields, index.split("\n\n")) if "Filename" in one}
-    lacking = [name for name in needed if not has(place, name, known.get(name, {}).get("SHA256"))]
-    installed = sum(1024 * int(known.get(name, {}).get("Installed-Size", 0)) for name in needed)
-    refuse_without_room(context, sum(needed[name] for name in lacking), installed)
-    return lacking
+    return missing(context, bundle, [described(name, size, known.get(name, {})) for name, size in needed.items()])
+
+
+def described(name: str, size: int, entry: Mapping[str, str]) -> Needed:
+    """A package that apt needs, by its entry in the index."""
+    return Needed(name, size, 1024 * int(entry.get("Installed-Size", 0)), entry.get("SHA256", ""))
+
+
+class Needed(NamedTuple):
+    """A package of a bundle that a host would install."""
+
+    file: str  # the name of its file
+    size: int  # bytes of the file
+    installed: int  # bytes of the installed package
+    sha256: str  # of the file
+
+
+def missing(context: Context, bundle: str, needed: Sequence[Needed]) -> List[str]:
+    """The files of needed packages that a bundle's directory does not have; ResourceFailed without room."""
+    place = context.path(bundle_place.place_of(bundle))
+    lacking = [one for one in needed if not has(place, bundle_place.checked(one.file), one.sha256)]
+    refuse_without_room(context, sum(one.size for one in lacking), sum(one.installed for one in needed))
+    return [one.file for one in lacking]
 
 
 def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: Tuple[int, int]) -> List[str]:

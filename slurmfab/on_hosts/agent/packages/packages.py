@@ -103,6 +103,11 @@ class InstalledPackages(Resource):
     slurm_version: str = ""  # the version that these get on a host without Slurm; empty for any
     sites: Tuple[str, ...] = ()  # those that the cluster file names and that the host's own sources have to have
 
+    @property
+    def asked_of_bundle(self) -> Tuple[str, ...]:
+        """The packages as a host is told what it installs from a bundle."""
+        return self.names
+
     def states(self, context: Context) -> Dict[str, str]:
         """The state of each of the packages that is there, `installed` for one that is whole, by name."""
         raise NotImplementedError
@@ -196,6 +201,11 @@ class Packages(InstalledPackages):
         left["unfinished"] = unfinished.unfinished(context.root, status) or None if is_whole else None
         left[MISSING_FILES] = missing_files_text(missing_files(context.root)) if is_whole else None
         return left
+
+    @property
+    def asked_of_bundle(self) -> Tuple[str, ...]:
+        """Those that need a certain version with it."""
+        return tuple(self.texts(self.names))
 
     def texts(self, some: Container[str]) -> List[str]:
         """The packages of these names for apt-get: `NAME`, or `NAME=VERSION`."""
