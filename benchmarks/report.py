@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import machine, plot
-from benchmarks.results import MEMORY, PROCESSORS, SECONDS, Figure, Result, Target, Unit, load_all
+from benchmarks.results import MEMORY, MEMORY_EACH, PROCESSORS, SECONDS, Figure, Result, Target, Unit, load_all
 
 BEGIN = "<!-- measured: written by python -m benchmarks -->"
 END = "<!-- /measured -->"
@@ -112,10 +112,9 @@ def what(target: Target) -> str:
 
 def resource(target: Target) -> str:
     """What a figure is about that is neither time nor a ratio of times; empty for these."""
-    if target.unit == MEMORY:
-        return "memory"
+    kinds = {MEMORY: "memory", MEMORY_EACH: "memory", PROCESSORS: "processor time"}
     each = " for each host" if target.hosts > 1 else ""
-    return f"processor time{each}" if target.unit == PROCESSORS else ""
+    return f"{kinds[target.unit]}{each}" if target.unit in kinds else ""
 
 
 def seconds(result: Result, way: str) -> str:

@@ -12,8 +12,9 @@ from typing import Any, Final, Literal
 TIMES: Final = "x"
 SECONDS: Final = "s"
 MEMORY: Final = "MiB"
+MEMORY_EACH: Final = "KiB"
 PROCESSORS: Final = "ms"
-Unit = Literal["x", "s", "MiB", "ms"]
+Unit = Literal["x", "s", "MiB", "KiB", "ms"]
 Samples = Mapping[str, Sequence["Sample"]]
 
 
@@ -40,9 +41,9 @@ class Target:
         of: the way that it tells of.
         to: the way that it is compared with; empty for a figure in seconds or MiB.
         at_most: what it shall not be above; `None` where it is only told.
-        unit: `x` for a ratio of seconds, `s` for seconds, `MiB` for the peak of memory, `ms` for processor time of this
-            machine for each host, without that of sshd and of hosts.
-        hosts: how many share the processor time; 1 for the time of the whole run.
+        unit: `x` for a ratio of seconds, `s` for seconds, `MiB` for the peak of memory, `KiB` for the same, `ms` for
+            processor time of this machine, without that of sshd and of hosts.
+        hosts: how many share the processor time or the `KiB`; 1 for those of the whole run.
     """
 
     of: str
@@ -116,6 +117,8 @@ def values_of(target: Target, samples: Samples) -> list[float]:
     """A target's value in each round."""
     if target.unit == MEMORY:
         return [sample.peak_mib for sample in samples[target.of]]
+    if target.unit == MEMORY_EACH:
+        return [1024 * sample.peak_mib / target.hosts for sample in samples[target.of]]
     if target.unit == PROCESSORS:
         return [1000 * sample.cpu_seconds / target.hosts for sample in samples[target.of]]
     seconds = [sample.seconds for sample in samples[target.of]]

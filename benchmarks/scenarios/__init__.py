@@ -20,12 +20,16 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
         first_deployment.SCENARIO,
+        first_deployment.ACCOUNTING,
         running_cluster.NO_CHANGE_5,
         running_cluster.NO_CHANGE_16,
         running_cluster.ONE_VALUE,
         configless.SCENARIO,
         add_node.SCENARIO,
+        running_cluster.CHECK_CLUSTER_5,
         running_cluster.CHECK_CLUSTER,
+        running_cluster.FULL_QUEUE,
+        many_hosts.LAB_16,
         many_hosts.LIGHT_64,
         many_hosts.LIGHT_512,
         far_hosts.FAR,

@@ -86,7 +86,7 @@ def ways(setting: Setting) -> Iterable[Way]:
     def apt(options: str) -> Sample:
         return each({small.taken[-1]: install("compute", options)}, small.all_hosts.access)
 
-    yield Way(PLAIN, lambda: apt(""), small.take)
+    yield Way(PLAIN, lambda: apt(""), small.take, is_peer=True)
     yield Way(LEAN, lambda: apt(SPARING), small.take)
     yield Way(TO_SMALL, small.add, small.take, small.require_joined)
     yield Way(TO_LARGE, large.add, large.take, large.require_joined)
@@ -103,11 +103,12 @@ SCENARIO = Scenario(
     f"add-node, one host to a cluster of {SMALL} and of {LARGE}",
     ways,
     (
-        *(Target(of, floor, 1.1) for floor in (PLAIN, LEAN) for of in (TO_SMALL, TO_LARGE)),
+        *(Target(of, floor, 1.15) for floor in (PLAIN, LEAN) for of in (TO_SMALL, TO_LARGE)),
         Target(TO_LARGE, TO_SMALL),
     ),
     warm_ups=0,
     rounds=3,
+    peer_rounds=1,
     minutes=20,
     tidy=tidy,
     notes=(

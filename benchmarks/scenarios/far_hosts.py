@@ -15,7 +15,7 @@ from benchmarks import endpoints
 from benchmarks.measuring import Way
 from benchmarks.plan_10000 import facts_of
 from benchmarks.programs import PROGRAM, ProgramFailed, output_of, surroundings, timed
-from benchmarks.results import MEMORY, PROCESSORS, SECONDS, Sample, Target
+from benchmarks.results import MEMORY, MEMORY_EACH, PROCESSORS, SECONDS, Sample, Target
 from benchmarks.scenarios.scenario import Scenario, Setting
 from slurmfab.cluster.facts import OURS, adapter
 from slurmfab.cluster.inventory import loading
@@ -26,6 +26,9 @@ MOST = 10_000
 DEAD = 200
 MOST_PROCESSORS = 12
 """Milliseconds of the deployer's processors for each host."""
+
+MOST_MEMORY = 40
+"""KiB of the deployer's memory for each host."""
 
 OWN = int(IPv4Address("198.18.0.0"))
 """The first of the addresses that Slurm would use (RFC 2544, for benchmarks); nobody connects to them."""
@@ -197,7 +200,7 @@ FAR_10000 = Scenario(
     (
         Target(name_of(MOST), at_most=MOST_PROCESSORS, unit=PROCESSORS, hosts=MOST),
         Target(of_stand_ins(MOST), unit=PROCESSORS, hosts=MOST),
-        Target(name_of(MOST), unit=MEMORY),
+        Target(name_of(MOST), at_most=MOST_MEMORY, unit=MEMORY_EACH, hosts=MOST),
         Target(name_of(MOST), unit=SECONDS),
     ),
     needs_hosts=False,

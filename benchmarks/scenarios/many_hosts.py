@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 
@@ -9,11 +10,13 @@ from benchmarks import light_hosts
 from benchmarks.clusters import NOTHING_CHANGED
 from benchmarks.measuring import Way
 from benchmarks.programs import PROGRAM, ProgramFailed, output_of, timed
-from benchmarks.results import MEMORY, PROCESSORS, Target
+from benchmarks.results import MEMORY, PROCESSORS, SECONDS, Sample, Target
 from benchmarks.scenarios.scenario import SLURMFAB, SSH_CHEAP, SSH_TRUE, Scenario, Setting, floors
+from slurmfab import lab
 from slurmfab.hosts.fan_out import FAN_OUT
 from slurmfab.lab import LabSpec
 
+LAB_UP = "lab-up"
 RELAYED = "slurmfab, all through ctl"
 MOST_MEMORY = 300
 MOST_PROCESSORS = 12
@@ -86,5 +89,25 @@ def scenario(count: int, places: int, title: str, rounds: int) -> Scenario:
     )
 
 
+def lab_up(setting: Setting) -> Iterable[Way]:
+    """A lab of 16 hosts from a base that is there."""
+    name = f"{setting.labs.prefix}u"
+
+    def up() -> Sample:
+        begun = time.monotonic()
+        lab.up(LabSpec(name=name, suite=setting.labs.suite, nodes=15), setting.directory)
+        return Sample(round(time.monotonic() - begun, 3))
+
+    yield Way(LAB_UP, up, lambda: lab.down(name))
+
+
+LAB_16 = Scenario(
+    "lab-up",
+    "lab-up of 16 hosts, with a base that is there",
+    lab_up,
+    (Target(LAB_UP, at_most=10, unit=SECONDS),),
+    rounds=3,
+    tidy=lambda setting: setting.labs.remove("u"),
+)
 LIGHT_64 = scenario(64, 64, "no-change run on 64 lightweight hosts (sshd only)", 5)
 LIGHT_512 = scenario(512, 8, "no-change run on 512 sshd endpoints", 3)

@@ -9,14 +9,23 @@ from pathlib import Path
 from benchmarks.clusters import Cluster, require_value
 from benchmarks.measuring import Way
 from benchmarks.peers.peer import Job, Peer
-from benchmarks.programs import ProgramFailed
-from benchmarks.results import MEMORY, PROCESSORS, Target
+from benchmarks.programs import ProgramFailed, output_of, timed
+from benchmarks.results import MEMORY, PROCESSORS, SECONDS, Target
 from benchmarks.scenarios.scenario import SLURMFAB, SSH_CHEAP, SSH_TRUE, Scenario, Setting, floors
+from slurmfab.base.exit_codes import DONE, NOT_ALL_CHECKED
 
 KEY = "SlurmdTimeout"
 FIRST_VALUE = 301
 CHECKS = "check-cluster"
 ALL_CHECKS = "check-cluster, all checks"
+ONE_CORE_FREE, NO_CORE_FREE = "a core of each node is free", "jobs have all cores"
+QUEUE = """
+cd /tmp; cores=$(sinfo --noheader --format=%c | sort -n | head -1)
+for number in $(seq 44); do
+    runuser -u slurm -- sbatch --quiet --nodes=1 --cpus-per-task={share} --mem=20 --output=/dev/null --wrap='sleep 3600'
+done
+until [ "$(squeue --noheader --states=RUNNING | wc -l)" = 4 ]; do sleep 0.2; done
+"""
 GROUPS = "reachable,daemons,munge,configuration,takes_jobs,hardware"
 """The checks that the target is about: daemons, keys, hashes, states; none of them runs a job."""
 
@@ -88,12 +97,34 @@ def peer_changes(peer: Peer, job: Job) -> Way:
     )
 
 
-def check_cluster(setting: Setting) -> Iterable[Way]:
+def check_cluster(nodes: int, setting: Setting) -> Iterable[Way]:
     """The checks, with and without those that run jobs."""
-    cluster = setting.labs.deployed(15)
+    cluster = setting.labs.deployed(nodes)
     yield from floors(cluster.access)
     yield Way(CHECKS, lambda: cluster.slurmfab("check-cluster", "--only", GROUPS))
     yield Way(ALL_CHECKS, lambda: cluster.slurmfab("check-cluster"))
+
+
+def under_load(setting: Setting) -> Iterable[Way]:
+    """All checks while users' jobs wait: they have all cores of each node, or leave one."""
+    cluster = setting.labs.deployed(4)
+    for name, share in ((ONE_CORE_FREE, "$((cores - 1))"), (NO_CORE_FREE, "$cores")):
+        yield Way(
+            name,
+            lambda: timed(cluster.command("check-cluster"), codes=(DONE, NOT_ALL_CHECKED)),
+            partial(fill, cluster, share),
+            partial(empty, cluster),
+        )
+
+
+def fill(cluster: Cluster, share: str) -> None:
+    """Have four jobs run, one on each node, and forty wait; `share`: cores of each, as shell text."""
+    output_of(cluster.access.ssh("ctl", QUEUE.format(share=share)))
+
+
+def empty(cluster: Cluster) -> None:
+    """End all jobs."""
+    output_of(cluster.access.ssh("ctl", 'scancel --user=slurm; until [ -z "$(squeue -h)" ]; do sleep 0.2; done'))
 
 
 CHEAPEST = Target(SLURMFAB, SSH_CHEAP)
@@ -105,7 +136,7 @@ NO_CHANGE_5 = Scenario(
     "deploy with nothing to change, 5 hosts",
     partial(no_change, 4),
     (
-        Target(SLURMFAB, SSH_TRUE, 2.5),
+        Target(SLURMFAB, SSH_TRUE, 1.3),
         Target(SLURMFAB, at_most=250, unit=PROCESSORS),
         Target(SLURMFAB, at_most=50, unit=MEMORY),
         *OTHERS,
@@ -125,11 +156,24 @@ ONE_VALUE = Scenario(
     (Target(SLURMFAB, SSH_TRUE, 4), *OTHERS),
     notes=(OWN_CLUSTERS, "After each change, every host's file and slurmctld's output are verified."),
 )
-CHECK_CLUSTER = Scenario(
-    "check-cluster",
-    "check-cluster (daemons, keys, hashes, states), 16 hosts",
-    check_cluster,
-    (Target(CHECKS, SSH_TRUE, 8), Target(CHECKS, SSH_CHEAP), Target(ALL_CHECKS, SSH_TRUE)),
+CHECKING = (Target(CHECKS, SSH_TRUE, 8), Target(ALL_CHECKS, SSH_TRUE, 5), Target(CHECKS, SSH_CHEAP))
+WHAT_CHECKS = f"The checks are `--only {GROUPS}`; the row “all checks” also runs the other checks, with jobs."
+CHECK_CLUSTER_5, CHECK_CLUSTER = (
+    Scenario(
+        name,
+        f"check-cluster (daemons, keys, hashes, states), {nodes + 1} hosts",
+        partial(check_cluster, nodes),
+        CHECKING,
+        rounds=3,
+        notes=(WHAT_CHECKS,),
+    )
+    for name, nodes in (("check-cluster-5", 4), ("check-cluster", 15))
+)
+FULL_QUEUE = Scenario(
+    "full-queue",
+    "check-cluster of everything while 40 jobs wait, 5 hosts",
+    under_load,
+    tuple(Target(name, at_most=15, unit=SECONDS) for name in (ONE_CORE_FREE, NO_CORE_FREE)),
     rounds=3,
-    notes=(f"The checks are `--only {GROUPS}`; the row “all checks” also runs the other checks, with jobs.",),
+    notes=("Where jobs have all cores, no test job can run, and the checks that need one are told as not run.",),
 )

@@ -107,7 +107,7 @@ START = Scenario(
     "start of the program to its first request, and `fab --list`",
     start,
     (
-        Target(FIRST_REQUEST, at_most=0.5, unit=SECONDS),
+        Target(FIRST_REQUEST, at_most=0.2, unit=SECONDS),
         Target(LIST, at_most=0.4, unit=SECONDS),
         Target(FIRST_REQUEST, PASS),
         Target(LIST, PASS),

@@ -24,13 +24,17 @@ from slurmfab.lab import LabSpec
 from slurmfab.lab.state import LabState
 
 ROWS = (
-    "first deployment of untouched hosts",
+    "first deployment of untouched hosts, 1",
+    "first deployment of untouched hosts with accounting",
     "nothing to change, 5 hosts",
     "nothing to change, 16 hosts",
     "one slurm.conf value changed",
     "live at 4 and at 64 slurmd",
     "add-node",
-    "check-cluster",
+    "check-cluster (daemons, keys, hashes, states), 5",
+    "check-cluster (daemons, keys, hashes, states), 16",
+    "while 40 jobs wait",
+    "lab-up",
     "64 lightweight hosts",
     "512 sshd endpoints",
     "64, 512 and 2,000 stand-ins",
