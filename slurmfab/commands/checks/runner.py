@@ -79,6 +79,7 @@ OPTIONS = (
     *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--collect-only"),
     *("--continue-on-collection-errors", "--capture=no", "--disable-plugin-autoload"),
     *("-p", "no:cacheprovider", "-p", "no:terminal"),
+    *("-p", "no:unraisableexception", "-p", "no:threadexception"),  # they collect garbage, 50 ms and more each time
 )
 """Options of pytest that keep a user's configuration, conftest files and plugins away."""
 
