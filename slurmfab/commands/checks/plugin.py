@@ -11,7 +11,9 @@ primary controller, or, for `nodes`, two compute nodes. Further arguments:
     nodes               the selected compute nodes by name, each with the `foundation` check that failed there, or empty
     cluster, lock       the cluster file and its lock
 
-A check runs on all its hosts at the same time, in threads, so it must not change anything except local variables.
+Checks run in threads, on many hosts at the same time, so they must not change anything except local variables. Those
+of the groups in `APART` run one after another on each host, which does not wait for others; each of the others begins
+when the one before it has run everywhere.
 
 A site's own checks (`slurmfab.commands.checks.own`) have the same arguments.
 
@@ -22,9 +24,11 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +54,12 @@ ALWAYS = ("reachable.host_is_reachable", "daemons.controller_answers")
 ACCOUNTS = ("slurm", "munge")  # values of the argument `account`
 JOBS = ("jobs", "accounting", "limits", "gpus", "mail")  # the groups of checks that run jobs, besides the site's own
 LAST = "afterwards"  # the group of checks that come after the site's own, too
+
+APART = (
+    *("reachable", "release", "system", "daemons", "identity", "people", "storage", "munge", "clock", "ssh", "network"),
+    *("configuration", "site", "nodes", "health", "power", "cgroups", "database", "directory", "modules", "registry"),
+)
+"""The groups of checks that run no jobs and need nothing that was found on other hosts."""
 
 OF_SLURM = ("daemons", "network", "configuration", "nodes", "health", "cgroups", *JOBS)
 """The groups of checks that fail on a host with another release of Slurm, whatever else is wrong there."""
@@ -148,17 +158,40 @@ class Checks:
         return tuple(word for word in self.only if not any(matches(word, *check) for check in known))
 
     def run_all(self) -> None:
-        """Run all checks, one after another."""
-        for _, items in sorted(self.together.items(), key=lambda one: one[0].startswith(f"{LAST}.")):
-            self.run(items)
+        """Run all checks in order: those in `APART` each host at its own pace, the others one after another."""
+        checks = [items for _, items in sorted(self.together.items(), key=lambda one: one[0].startswith(f"{LAST}."))]
+        for is_apart, some in groupby(checks, key=lambda items: self.group_of(items[0]) in APART):
+            for part in [[*some]] if is_apart else ([items] for items in some):
+                self.run(part)
 
-    def run(self, items: Sequence[pytest.Function]) -> None:
-        """Run one check on all its hosts at the same time."""
-        pool = ThreadPoolExecutor(max_workers=min(FAN_OUT, len(items)), thread_name_prefix="check")
+    def run(self, checks: Sequence[Sequence[pytest.Function]]) -> None:
+        """Run checks on their hosts, one after another on each host, and tell each when it has run on all of them."""
+        found: dict[pytest.Function, Future[Result | None]] = {item: Future() for items in checks for item in items}
+        left: dict[str, deque[pytest.Function]] = {}
+        for item in found:
+            left.setdefault(self.host_of(item), deque()).append(item)
+        pool = ThreadPoolExecutor(max_workers=min(FAN_OUT, max(1, len(left))), thread_name_prefix="check")
+
+        def go_on(items: deque[pytest.Function]) -> None:
+            item = items.popleft()
+            try:
+                found[item].set_result(self.run_one(item))
+            except BaseException as error:
+                found[item].set_exception(error)
+                raise
+            if items:
+                pool.submit(go_on, items)
+
         try:
-            results = tuple(pool.map(self.run_one, items))
+            for waiting in left.values():
+                pool.submit(go_on, waiting)
+            for items in checks:
+                self.note(items, [found[item].result() for item in items])
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def note(self, items: Sequence[pytest.Function], results: Sequence[Result | None]) -> None:
+        """Keep the results of a check, and tell them; `None` where it does not apply."""
         names = (f"{own.ALL}/{item.path.name}" if self.is_own(item) else item.path.name for item in items)
         ids = (f"{name}::{item.name}" for name, item in zip(names, items, strict=True))
         found = {test: result for test, result in zip(ids, results, strict=True) if result}
@@ -257,8 +290,7 @@ class Checks:
 
     def result(self, item: pytest.Function, error: BaseException | None, seconds: float) -> Result:
         """The result of a check on one host. `error`: what the check raised; `None` if it passed."""
-        params = params_of(item)
-        host = next((params[name] for name in self.places if name in params), self.controller)
+        host = self.host_of(item)
         group, _, check = self.check_of(item).partition(".")
         found = Result(group, check, title_of(item), host, PASSED, seconds=seconds, own=self.is_own(item))
         if error is None:
@@ -276,6 +308,11 @@ class Checks:
         cause, repair = (with_logs(text, *known, host) for text in told)
         is_unreachable, drift = isinstance(error, Unreachable), kind_of(error)
         return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=is_unreachable, drift=drift)
+
+    def host_of(self, item: pytest.Function) -> str:
+        """The host that a test is about."""
+        params = params_of(item)
+        return next((params[name] for name in self.places if name in params), self.controller)
 
     def is_own(self, item: pytest.Function) -> bool:
         """Whether a check is the site's own."""

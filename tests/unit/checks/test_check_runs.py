@@ -259,6 +259,29 @@ def test_check_on_many_hosts_runs_on_all_of_them_at_the_same_time(look: Look, sh
     assert outcomes(verdict, "host_is_reachable") == {"ctl": "passed", "n1": "passed", "n2": "passed"}
 
 
+def test_run_when_a_host_answers_late_then_the_others_go_on_and_the_results_are_in_order(
+    look: Look, shells: dict
+) -> None:
+    is_further = threading.Event()
+    n1_answers = shells["n1"].rules["sha256sum .*munge.key"]
+
+    def further(_: str) -> str:
+        is_further.set()
+        return str(n1_answers)
+
+    def late(_: str) -> str:
+        assert is_further.wait(20)
+        return ""
+
+    shells["n1"].rules["sha256sum .*munge.key"] = further
+    shells["n2"].rules["^true$"] = late
+    verdict = look("reachable", "munge", hosts=("n1", "n2"))
+    assert outcomes(verdict, "host_is_reachable") == {"n1": "passed", "n2": "passed"}
+    checks = list(dict.fromkeys(f"{one.group}.{one.check}" for one in verdict.results))
+    assert checks[0] == "reachable.host_is_reachable"
+    assert [one.host for one in verdict.results if one.check == "key_is_the_controllers"] == ["n1", "n2"]
+
+
 def test_run_limited_to_a_node_looks_at_it_alone_with_the_controller_as_partner(look: Look) -> None:
     verdict = look("ssh", "jobs", hosts=("n2",))
     assert {result.host for result in verdict.results} == {"n2"}
