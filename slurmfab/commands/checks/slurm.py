@@ -7,7 +7,7 @@ import re
 import secrets
 import shlex
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -114,7 +114,7 @@ class Slurm:
         self.sound_nodes: Callable[[], Sequence[str]] = tuple  # those that may have a job by what was checked so far
         self.told: dict[str, Answer] = {}  # by node, of its own job
         self.telling = threading.Lock()
-        self._on_all: Mapping[str, Answer] | None = None
+        self.ran_together: dict[str, CommandResult | None] = {}  # by command, of jobs on all nodes
 
     @cached_property
     def answers(self) -> bool:
@@ -236,21 +236,34 @@ class Slurm:
         assert done.rc == 0, f"the job{there} failed: {job_words(done)}. {JOB_LOGS}"
         return told_in(done.stdout)
 
-    @property
+    @cached_property
     def on_all(self) -> Mapping[str, Answer]:
-        """What the one job on all sound nodes that have room told; it runs once, unless users wait for room."""
+        """What one job on all sound nodes told; see `together`."""
+        done = self.together(TELL)
+        return told_in(done.stdout) if done else {}
+
+    def together(
+        self, command: str, *, memory: int = SMALL_MEMORY, among: Collection[str] | None = None
+    ) -> CommandResult | None:
+        """The result of one job on all sound nodes that have room, which runs a command once for all who ask.
+
+        `None` if users wait for room, or there is no room on two nodes. `among`: nodes that may take part; `None` for
+        all.
+        """
         with self.telling:
-            if self._on_all is None:
-                self._on_all = {}
+            if command not in self.ran_together:
                 known = self.nodes_now()
                 ready = [
                     name
                     for name in self.sound_nodes()
                     if node_state.is_ready(one := known.get(name, {})) and one.get("CPUAlloc") != one.get("CPUTot")
                 ]
-                if len(ready) > 1 and not self.own_turn() and (done := self.submitted(ready, TELL, at_once=True)):
-                    self._on_all = told_in(done.stdout)
-            return self._on_all
+                ready = [name for name in ready if among is None or name in among]
+                can = len(ready) > 1 and not self.own_turn()
+                self.ran_together[command] = (
+                    self.submitted(ready, command, memory=memory, at_once=True) if can else None
+                )
+            return self.ran_together[command]
 
     def own_turn(self) -> tuple[str, ...]:
         """The option of srun that lets test jobs pass jobs of users that wait; empty if none waits, or Slurm refuses.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
+from contextlib import suppress
 
 import pytest
 from testinfra.backend.base import CommandResult
 
+from slurmfab.base.errors import HostError
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.applies import DoesNotApply
@@ -22,6 +25,9 @@ ASKED, EATEN = 200, 400  # MiB of memory that the test job requests, and that it
 
 EAT = f"dd if=/dev/zero bs={EATEN}M count=1 status=none | wc -c"
 """Uses memory, because dd reads the whole block before it writes; prints the size if nothing stops it."""
+
+EAT_THERE = f'got=$({EAT}); echo "job on $SLURMD_NODENAME: $got"'
+"""The same for a job on several nodes."""
 
 ENDED = re.compile(r"out.of.memory|oom.kill|memory limit", re.IGNORECASE)
 """Slurm's messages about a job that exceeded its memory, such as `Out Of Memory` or `Detected 1 oom_kill event`."""
@@ -38,15 +44,40 @@ GONE = (
 COMPARE = "compare cgroup.conf with the control groups that the host has mounted (see /var/log/slurmd/slurmd.log)"
 
 
-def test_memory_is_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
+def test_memory_is_limited(node: CheckedHost, slurm: Slurm, lock: Lock, others: Mapping[str, CheckedHost]) -> None:
     """a job over its memory limit is killed, and its node keeps working"""
     slurm.need_limits("ConstrainRAMSpace")
     need_cgroups(lock, node.name)
     configuration = slurm.configuration()
     if "MEMORY" not in configuration.get("selecttypeparameters", "").upper():
         raise DoesNotApply("SelectTypeParameters does not track memory, so jobs have no memory limit")
-    before = node.run(DAEMONS).stdout
-    done = slurm.run((node.name,), EAT, memory=ASKED)
+    before = node.as_found.run(DAEMONS).stdout
+    limited = {name: one for name, one in others.items() if has_cgroups(lock, name)}
+    for one in limited.values():  # before the job on all of them
+        with suppress(HostError):
+            one.as_found.run(DAEMONS)
+    done = slurm.together(EAT_THERE, memory=ASKED, among=limited)
+    if done is None or not was_killed(node.name, done):
+        require_killed(node, slurm.run((node.name,), EAT, memory=ASKED), configuration)
+    assert is_ready(slurm.node(node.name)), (
+        "the node went out of service because of the job. Repair: see /var/log/slurmd/slurmd.log there, then "
+        f"{' '.join(update_nodes([node.name], 'State=RESUME'))}"
+    )
+    assert node.run(DAEMONS).stdout == before, (
+        f"slurmd or munged was restarted when a job used too much memory. Repair: see `journalctl -k` there, then "
+        f"{deploy(node.name)}"
+    )
+
+
+def was_killed(node: str, done: CommandResult) -> bool:
+    """Whether a job on several nodes had no more memory than it requested on one of them."""
+    name = re.escape(node)
+    has_ended = re.search(rf"^job on {name}: 0$", done.stdout, re.MULTILINE)
+    return bool(has_ended and re.search(rf"^slurmstepd-{name}: error: Detected \d+ oom", done.stderr, re.MULTILINE))
+
+
+def require_killed(node: CheckedHost, done: CommandResult, configuration: dict[str, str]) -> None:
+    """Fail unless a job on a node was ended for the memory that it used."""
     if str(EATEN * 1024 * 1024) in done.stdout.split():
         raise AssertionError(
             f"a job that requested {ASKED} MiB of memory could use {EATEN} MiB. "
@@ -56,14 +87,6 @@ def test_memory_is_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
         f"a job that requested {ASKED} MiB of memory and used {EATEN} MiB failed, but for another reason: "
         f"{job_words(done)}. "
         "Repair: see /var/log/slurmd/slurmd.log there"
-    )
-    assert is_ready(slurm.node(node.name)), (
-        "the node went out of service because of the job. Repair: see /var/log/slurmd/slurmd.log there, then "
-        f"{' '.join(update_nodes([node.name], 'State=RESUME'))}"
-    )
-    assert node.run(DAEMONS).stdout == before, (
-        f"slurmd or munged was restarted when a job used too much memory. Repair: see `journalctl -k` there, then "
-        f"{deploy(node.name)}"
     )
 
 
@@ -124,6 +147,11 @@ def strangers(done: CommandResult) -> list[str]:
 
 def need_cgroups(lock: Lock, node: str) -> None:
     """Skip the check if a node has no control groups that Slurm can use."""
-    cgroup = lock.hosts[node].cgroup if node in lock.hosts else None
-    if cgroup is None or not cgroup.is_usable:
+    if not has_cgroups(lock, node):
         pytest.skip(f"no usable cgroup controllers on {node}.")
+
+
+def has_cgroups(lock: Lock, node: str) -> bool:
+    """Whether a node has control groups that Slurm can use."""
+    cgroup = lock.hosts[node].cgroup if node in lock.hosts else None
+    return cgroup is not None and cgroup.is_usable

@@ -631,14 +631,14 @@ def test_a_node_whose_memory_slurm_does_not_know_is_asked_for_what_slurm_counts_
 def test_memory_that_is_not_held_is_told(bench: Bench) -> None:
     bench.shells["ctl"].rules["srun .*/dev/zero"] = f"{400 * 1024 * 1024}\n"
     with pytest.raises(AssertionError, match="a job that requested 200 MiB of memory could use 400 MiB"):
-        test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
+        test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock, bench.hosts)
 
 
 def test_memory_that_is_held_ends_the_job_and_passes(bench: Bench) -> None:
     bench.shells["ctl"].rules["srun .*/dev/zero"] = CommandResult(
         1, b"0\n", b"Killed\nsrun: error: task 0: Out Of Memory\n"
     )
-    test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
+    test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock, bench.hosts)
 
 
 @pytest.mark.parametrize(
@@ -659,7 +659,7 @@ def test_memory_is_not_looked_at_where_slurm_is_not_asked_to_hold_it(
 ) -> None:
     bench.shells["ctl"].rules["scontrol show config"] = configuration
     with pytest.raises(DoesNotApply, match=words):
-        test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
+        test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock, bench.hosts)
 
 
 @pytest.mark.parametrize(("cpus", "is_held"), [("1", True), ("2", True), ("4", False)])

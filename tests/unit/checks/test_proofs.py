@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,13 +61,13 @@ def bench(shells: dict[str, Any], known: Inventory) -> Bench:
 
 def test_memory_when_the_kernel_ends_the_job_and_nothing_else_then_passes(bench: Bench) -> None:
     bench.rule("ctl", "srun .*/dev/zero", CommandResult(1, b"0\n", OOM))
-    test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
+    test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock, {"n1": bench.node})
 
 
 def test_memory_when_the_job_ends_for_another_reason_then_that_is_no_proof(bench: Bench) -> None:
     bench.rule("ctl", "srun .*/dev/zero", CommandResult(127, b"", b"sh: 1: head: not found\n"))
     with pytest.raises(AssertionError, match=r"failed, but for another reason: sh: 1: head: not found\."):
-        test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
+        test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock, {"n1": bench.node})
 
 
 def test_memory_when_a_daemon_dies_with_the_job_then_it_is_told(bench: Bench) -> None:
@@ -74,7 +75,7 @@ def test_memory_when_a_daemon_dies_with_the_job_then_it_is_told(bench: Bench) ->
     bench.rule("n1", "^systemctl show --property=Id", lambda _: next(pids))
     bench.rule("ctl", "srun .*/dev/zero", CommandResult(1, b"0\n", OOM))
     with pytest.raises(AssertionError, match="slurmd or munged was restarted when a job used too much memory"):
-        test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
+        test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock, {"n1": bench.node})
 
 
 def test_memory_when_the_job_goes_on_in_swap_space_then_that_is_the_cause(bench: Bench) -> None:
@@ -83,7 +84,37 @@ def test_memory_when_the_job_goes_on_in_swap_space_then_that_is_the_cause(bench:
     with pytest.raises(
         AssertionError, match=r"could use 400 MiB\. Repair: the rest went into the swap space \(/dev/sda2\)"
     ):
-        test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
+        test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock, {"n1": bench.node})
+
+
+HELD = "slurmstepd-{node}: error: Detected 1 oom{dash}kill event in StepId=7.0.\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "errors", "jobs"),
+    [
+        ("job on n2: 0\njob on n1: 0\n", (("n1", "_"), ("n2", "_")), ["n[1-2]"]),
+        ("job on n2: 0\njob on n1: 0\n", (("n1", "-"), ("n2", "-")), ["n[1-2]"]),
+        ("job on n1: 0\njob on n2: 0\n", (("n1", "_"),), ["n[1-2]", "n2"]),
+        (f"job on n1: {400 << 20}\njob on n2: 0\n", (("n1", "_"), ("n2", "_")), ["n[1-2]", "n1"]),
+        ("", (), ["n[1-2]", "n1", "n2"]),
+    ],
+    ids=["all-are-held", "as-22.05-says", "one-is-silent", "one-is-not-held", "it-fails"],
+)
+def test_memory_when_one_job_runs_on_all_nodes_then_only_those_where_it_was_not_killed_have_another(
+    bench: Bench, printed: str, errors: tuple[tuple[str, str], ...], jobs: list[str]
+) -> None:
+    told = "".join(HELD.format(node=node, dash=dash) for node, dash in errors).encode()
+    bench.rule("ctl", "srun .*/dev/zero", CommandResult(1, b"0\n", OOM))
+    bench.rule("ctl", "srun .*--nodelist=\\S*n.1-2.*/dev/zero", CommandResult(1, printed.encode(), told))
+    bench.rule("ctl", "oneliner show node$", "".join(f"NodeName={one} CPUTot=4 State=IDLE\n" for one in ("n1", "n2")))
+    bench.slurm.sound_nodes = lambda: ("n1", "n2")
+    bench.rule("n2", "^systemctl show --property=Id", "MainPID=7\n")
+    hosts = {"n1": bench.node, "n2": CheckedHost("n2", bench.shells["n2"])}
+    for node in hosts.values():
+        test_limits.test_memory_is_limited(node, bench.slurm, bench.lock, hosts)
+    ran = [found[1] for line in bench.shells["ctl"].commands if (found := re.search(r"--nodelist=(\S+?)'? ", line))]
+    assert [one.strip("'") for one in ran] == jobs
 
 
 def test_gpus_of_two_jobs_when_each_has_its_own_then_pass(bench: Bench) -> None:
