@@ -98,7 +98,7 @@ def with_accounting(setting: Setting) -> Iterable[Way]:
 
     def renew() -> None:
         hosts.renew()
-        hosts.cluster.file.write_text(f"{hosts.cluster.file.read_text()}database: {{}}\n")
+        hosts.cluster.file.write_text(f"{hosts.cluster.file.read_text()}database: {{host: ctl}}\n")
 
     def proved() -> None:
         require_cluster(hosts.cluster.access)
