@@ -55,6 +55,13 @@ def write(path: Path, text: str, mode: int | None = None, new: int = OWNER_ONLY)
         raise InputError(f"{path} cannot be written: {error.strerror}. What was there is unchanged.") from error
 
 
+def keep_newest(directory: Path, most: int) -> None:
+    """Remove the oldest JSON files of a directory whose names begin with times, so that so many are left."""
+    for old in sorted(directory.glob("*.json"))[:-most]:
+        with suppress(OSError):
+            old.unlink()
+
+
 def write_private(path: Path, text: str, shared: Path) -> None:
     """Write a file for those alone who may change another one, as the only kind of file in its folder.
 

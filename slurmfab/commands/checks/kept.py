@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 from dataclasses import dataclass
@@ -76,9 +75,7 @@ def keep(cluster_file: Path, run: CheckRun) -> None:
     values = {**told, "checks": checks}
     path = directory(cluster_file) / f"{run.begun.astimezone(timezone.utc).strftime(_NAME)}.json"
     atomic_file.write_private(path, json.dumps({**about, **values}, indent=1) + "\n", cluster_file)
-    for old in sorted(path.parent.glob("*.json"))[:-MOST_FILES]:
-        with contextlib.suppress(OSError):
-            old.unlink()
+    atomic_file.keep_newest(path.parent, MOST_FILES)
 
 
 def last(cluster_file: Path) -> CheckRun | None:

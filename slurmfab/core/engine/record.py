@@ -122,9 +122,7 @@ def finish(run: Run, error: str = "") -> None:
             path_of(run).unlink()
         return
     write(run, FINISHED, error)
-    for old in sorted(directory(run.inventory.path).glob("*.json"))[:-MOST_RECORDS]:
-        with contextlib.suppress(OSError):
-            old.unlink()
+    atomic_file.keep_newest(directory(run.inventory.path), MOST_RECORDS)
 
 
 def completes_interrupted(run: Run) -> bool:

@@ -48,13 +48,10 @@ def directory(cluster_file: Path) -> Path:
 
 def keep(cluster_file: Path, one: Rehearsed) -> None:
     """Write a rehearsal, and remove the oldest ones. Raises InputError if the file cannot be written."""
-    place = directory(cluster_file)
-    path = place / f"{one.begun.astimezone(timezone.utc).strftime(_NAME)}.json"
+    path = directory(cluster_file) / f"{one.begun.astimezone(timezone.utc).strftime(_NAME)}.json"
     values = {**asdict(one), "begun": one.begun.isoformat()}
     atomic_file.write_private(path, json.dumps(values, indent=1) + "\n", cluster_file)
-    for old in sorted(place.glob("*.json"))[:-MOST_FILES]:
-        with contextlib.suppress(OSError):
-            old.unlink()
+    atomic_file.keep_newest(path.parent, MOST_FILES)
 
 
 def newest(cluster_file: Path, command: str) -> Rehearsed | None:
