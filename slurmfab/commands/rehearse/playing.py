@@ -235,11 +235,6 @@ class Outcome:
     errors: tuple[str, ...] = ()  # that slurmctld writes, and did not write before the change
 
     @property
-    def is_harmed(self) -> bool:
-        """Whether jobs were lost, or fare worse than before."""
-        return bool(self.worse) or self.tally is None or self.tally.is_broken
-
-    @property
     def lines(self) -> tuple[str, ...]:
         """Text, a sentence a line, the worst first."""
         counts = self.tally.lines if self.tally else ("slurmctld of the twin does not answer after the change.",)
@@ -293,7 +288,15 @@ def _sentences(fates: Iterable[Fate], when: str) -> tuple[str, ...]:
     for one in fates:
         groups.setdefault((one.state, one.why), []).append(one)
     return tuple(
-        f"Jobs of {len(found)} kind{'s' * (len(found) > 1)} of last week's ({sum(one.job.shape.jobs for one in found)} "
-        f"jobs) {WORDS[state]} {when}{': ' * bool(why)}{why}. Such as those of {found[0].job.title}."
+        f"{_kinds([one.job for one in found])} {WORDS[state]} {when}{': ' * bool(why)}{why}. Such as those of "
+        f"{found[0].job.title}."
         for (state, why), found in groups.items()
     )
+
+
+def _kinds(jobs: Sequence[TwinJob]) -> str:
+    """How many kinds, and whether there were such jobs."""
+    kinds = f"Jobs of {len(jobs)} kind{'s' * (len(jobs) > 1)}"
+    if not jobs[0].is_recorded:
+        return f"{kinds} made from the cluster file"
+    return f"{kinds} of last week's ({sum(job.shape.jobs for job in jobs)} jobs)"

@@ -196,7 +196,8 @@ def carried_out(
         original.known.cluster.name, wanted.command, begun, tuple(found), tuple(look_at), attempts, sum(runs, ()),
         durations(runs, made.standing_for, at_once_of(wanted)), outcome.lines, before.headline, after.headline,
         {host: made.standing_for.get(host, ()) for host in made.hosts},
-        original.backup.made if original.backup else "", made.unknown,
+        original.backup.made if original.backup else "",
+        made.unknown if original.workload.is_recorded else (*made.unknown, workload.NO_RECORDS),
     )  # fmt: skip
 
 

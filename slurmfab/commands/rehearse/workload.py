@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 DAYS = 7
 MOST_KINDS = 40  # the most kinds of jobs that a twin gets
+NO_RECORDS = (
+    "jobs like last week's: no record of any was found, so each user of the cluster file had a small one in each "
+    "partition"
+)
+"""What a rehearsal cannot tell where the kinds are made from the cluster file."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class TwinJob:
     """A kind of jobs as the twin is asked for it."""
 
     shape: Shape  # for each node, not for all together
-    is_cut: bool = False  # whether it asks for less than the jobs did, for lack of room
+    is_recorded: bool = True  # as the workload's
 
     @property
     def title(self) -> str:
@@ -88,10 +93,10 @@ def fit(workload: Workload, nodes: Sequence[Node]) -> tuple[TwinJob, ...]:
 
     Time limit, account, partition, QOS and features stay as they are. A kind for which the twin has no node stays, too.
     """
-    return tuple(_fitted(shape, nodes) for shape in workload.shapes[:MOST_KINDS])
+    return tuple(TwinJob(_fitted(shape, nodes), workload.is_recorded) for shape in workload.shapes[:MOST_KINDS])
 
 
-def _fitted(shape: Shape, nodes: Sequence[Node]) -> TwinJob:
+def _fitted(shape: Shape, nodes: Sequence[Node]) -> Shape:
     wanted = set(shape.partition.split(","))
     there = [node for node in nodes if wanted & {*node.partitions}]
     count = max(shape.nodes, 1)
@@ -99,19 +104,18 @@ def _fitted(shape: Shape, nodes: Sequence[Node]) -> TwinJob:
     gres = ",".join(f"{name}:{-(-int(amount) // count)}" for name, amount in _amounts(shape.gres))
     whole = shape._replace(nodes=count, cpus=max(cpus, 1), memory=memory, gres=gres)
     if not there:
-        return TwinJob(whole)
+        return whole
     most = max(node.gpus for node in there)
     room = ",".join(
         f"{name}:{min(int(amount), most) if name.startswith('gpu') and most else amount}"
         for name, amount in _amounts(gres)
     )
-    cut = whole._replace(
+    return whole._replace(
         nodes=min(count, len(there)),
         cpus=min(whole.cpus, max(node.cpus for node in there)),
         memory=min(memory, max(node.memory for node in there)),
         gres=room,
     )
-    return TwinJob(cut, cut != whole)
 
 
 def _amounts(gres: str) -> tuple[tuple[str, str], ...]:

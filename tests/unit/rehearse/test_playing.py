@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slurmfab.commands.rehearse.playing import Before, Fate, Site, begin, end, outcome, people_script, probe
-from slurmfab.commands.rehearse.workload import TwinJob, Workload
+from slurmfab.commands.rehearse.workload import TwinJob, Workload, fit
 from slurmfab.core.impact.job_tally import JobTally
 from slurmfab.core.status.snapshot import Node
 from slurmfab.hosts.session import Line
@@ -132,7 +132,8 @@ def test_a_job_that_ran_and_does_not_run_on_is_told_as_lost(state: str, reason: 
     ran = Slurm(states={"1": ("RUNNING", "None")}).site().jobs(["1"])["1"]
     slurm = Slurm(states={"1": (state, reason)}, taken=1)
     told = end(slurm.site(), Before((), (ran,)))
-    assert told.is_harmed
+    assert told.tally is not None
+    assert [one.loss for one in told.tally.lost] == [said]
     assert said in told.lines
 
 
@@ -140,14 +141,14 @@ def test_a_job_that_runs_on_is_no_harm_and_is_cancelled_at_the_end() -> None:
     states = {"1": ("RUNNING", "None")}
     slurm = Slurm(states=states)
     told = end(slurm.site(), Before((), (slurm.site().jobs(["1"])["1"],)))
-    assert (told.is_harmed, told.lines) == (False, ("Jobs: 1 ran before, 1 runs now.",))
+    assert (told.worse, told.lines) == ((), ("Jobs: 1 ran before, 1 runs now.",))
     assert "scancel --quiet -- 1" in slurm.scripts
 
 
 def test_kinds_that_fare_worse_than_before_are_told_once_for_each_reason() -> None:
     before = Before((Fate(ANN, "ended"), Fate(BOB, "ended")))
     told = outcome(before, WELL, (Fate(ANN, "refused", "no"), Fate(BOB, "refused", "no")))
-    assert told.is_harmed
+    assert told.worse == told.lines[:1]
     assert told.lines[0] == (
         "Jobs of 2 kinds of last week's (13 jobs) are refused after the change: no. "
         "Such as those of ann, account physics, partition main, QOS normal."
@@ -167,7 +168,7 @@ def test_kinds_that_fare_worse_than_before_are_told_once_for_each_reason() -> No
     ],
 )
 def test_a_kind_that_fares_as_before_or_waits_for_room_is_no_harm(old: str, new: str, is_worse: bool) -> None:
-    assert outcome(Before((Fate(ANN, old),)), WELL, (Fate(ANN, new),)).is_harmed == is_worse
+    assert bool(outcome(Before((Fate(ANN, old),)), WELL, (Fate(ANN, new),)).worse) == is_worse
 
 
 def test_a_kind_that_was_refused_before_the_change_as_well_is_told_as_not_played() -> None:
@@ -178,9 +179,20 @@ def test_a_kind_that_was_refused_before_the_change_as_well_is_told_as_not_played
     )
 
 
+def test_kinds_made_from_the_cluster_file_are_not_called_last_weeks() -> None:
+    shapes = (ANN.shape._replace(jobs=1), BOB.shape._replace(jobs=1))
+    kinds = fit(Workload(shapes, is_recorded=False), NODES)
+    before = Before(tuple(Fate(kind, "ended") for kind in kinds))
+    told = outcome(before, WELL, tuple(Fate(kind, "refused", "no") for kind in kinds))
+    assert told.worse == (
+        "Jobs of 2 kinds made from the cluster file are refused after the change: no. "
+        "Such as those of ann, account physics, partition main, QOS normal.",
+    )
+
+
 def test_a_slurmctld_that_does_not_answer_after_the_change_is_harm() -> None:
     told = end(Site(lambda *_: ({"slurm": {"ping": "", "trouble": "down"}},), "ctl", lambda *_: ""), Before((), ()))
-    assert told.is_harmed
+    assert told.tally is None
     assert told.lines == ("slurmctld of the twin does not answer after the change.",)
 
 

@@ -21,27 +21,26 @@ NODES = (node("n1", "main", "all"), node("n2", "main", "gpu", "all", gpus=2))
 
 
 @pytest.mark.parametrize(
-    ("asked", "options", "is_cut"),
+    ("asked", "options"),
     [
-        ({}, "--nodes=1 --ntasks=1 --cpus-per-task=1 --account=physics --partition=main --qos=normal", False),
+        ({}, "--nodes=1 --ntasks=1 --cpus-per-task=1 --account=physics --partition=main --qos=normal"),
         ({"nodes": 2, "cpus": 4, "memory": 2048},
-         "--nodes=2 --ntasks=2 --cpus-per-task=2 --account=physics --partition=main --qos=normal --mem=1024M", False),
+         "--nodes=2 --ntasks=2 --cpus-per-task=2 --account=physics --partition=main --qos=normal --mem=1024M"),
         ({"nodes": 40, "cpus": 640, "memory": 4096000},
-         "--nodes=2 --ntasks=2 --cpus-per-task=2 --account=physics --partition=main --qos=normal --mem=1024M", True),
+         "--nodes=2 --ntasks=2 --cpus-per-task=2 --account=physics --partition=main --qos=normal --mem=1024M"),
         ({"partition": "gpu", "gres": "gpu:a100:8", "nodes": 2, "cpus": 2},
-         "--nodes=1 --ntasks=1 --cpus-per-task=1 --account=physics --partition=gpu --qos=normal --gres=gpu:a100:2",
-         True),
+         "--nodes=1 --ntasks=1 --cpus-per-task=1 --account=physics --partition=gpu --qos=normal --gres=gpu:a100:2"),
         ({"partition": "gone", "nodes": 3, "cpus": 96},
-         "--nodes=3 --ntasks=3 --cpus-per-task=32 --account=physics --partition=gone --qos=normal", False),
+         "--nodes=3 --ntasks=3 --cpus-per-task=32 --account=physics --partition=gone --qos=normal"),
         ({"partition": "gone,main", "cpus": 3, "features": "big&new", "account": "", "qos": ""},
-         "--nodes=1 --ntasks=1 --cpus-per-task=2 --partition=gone,main --constraint=big&new", True),
+         "--nodes=1 --ntasks=1 --cpus-per-task=2 --partition=gone,main --constraint=big&new"),
     ],
 )  # fmt: skip
 def test_a_kind_when_fitted_asks_for_no_more_than_the_nodes_of_its_partitions_have(
-    asked: dict[str, object], options: str, is_cut: bool
+    asked: dict[str, object], options: str
 ) -> None:
     [job] = fit(Workload(shapes=(ANN._replace(**asked),)), NODES)  # type: ignore[arg-type]
-    assert (" ".join(job.options), job.is_cut) == (options, is_cut)
+    assert " ".join(job.options) == options
 
 
 def test_a_twin_gets_the_first_kinds_of_many() -> None:
