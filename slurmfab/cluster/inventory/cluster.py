@@ -221,6 +221,14 @@ class NodeGroup(Model):
     settings: NodeSettings = {}
 
 
+class FutureNodes(Model):
+    """Compute nodes that slurm.conf names with State=FUTURE, because they are not there yet."""
+
+    hosts: Annotated[SomeHosts, Field(description="Hostlist of the nodes, such as cn[17-64].")]
+    # keys of a NodeName line (slurm.conf(5)) in the file's order, their hardware among them; nothing is found out
+    settings: NodeSettings = {}
+
+
 class Partition(Model):
     """A partition."""
 
@@ -249,6 +257,9 @@ class Cluster(Model):
     controllers: Annotated[SomeHosts, Field(description="Hosts of slurmctld, the primary first.")]
     login: Annotated[HostNames, Field(description="Hosts with Slurm's commands and no daemon.")] = ()
     nodes: Annotated[tuple[NodeGroup, ...], _NOT_EMPTY, Field(description="Compute nodes, in groups.")]
+    future_nodes: Annotated[
+        tuple[FutureNodes, ...], Field(description="Nodes that are not there yet: in slurm.conf alone, State=FUTURE.")
+    ] = ()
     partitions: Annotated[
         tuple[Partition, ...], _NOT_EMPTY, Field(description="Partitions; without any, one main of all nodes.")
     ] = (Partition(name="main", nodes="ALL", settings={"Default": "YES"}),)
@@ -384,6 +395,28 @@ class Cluster(Model):
     def compute_nodes(self) -> tuple[str, ...]:
         """All compute nodes, in the file's order."""
         return tuple(host for group in self.nodes for host in group.hosts)
+
+    @cached_property
+    def future_settings(self) -> dict[str, dict[str, str]]:
+        """The settings of each node that is not there yet, by key of a NodeName line."""
+        return {host: group.settings for group in self.future_nodes for host in group.hosts}
+
+    @property
+    def node_keys(self) -> frozenset[str]:
+        """The keys of NodeName lines that the file sets."""
+        groups = (*(one.settings for one in self.nodes), *(one.settings for one in self.future_nodes))
+        return frozenset(key for settings in groups for key in settings)
+
+    @cached_property
+    def named_nodes(self) -> tuple[str, ...]:
+        """The nodes that partitions and switches may name: all compute nodes, then those that are not there yet."""
+        return (*self.compute_nodes, *self.future_settings)
+
+    def nodes_in(self, partition: Partition) -> tuple[str, ...]:
+        """The compute nodes of a partition, without those that are not there yet."""
+        if partition.nodes == "ALL":
+            return self.compute_nodes
+        return tuple(node for node in partition.nodes if node not in self.future_settings)
 
     @property
     def database_hosts(self) -> tuple[str, ...]:

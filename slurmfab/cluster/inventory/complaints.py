@@ -138,13 +138,18 @@ def _unknown_key(place: Place) -> str:
     near = difflib.get_close_matches(key.casefold(), known, n=1)
     if near:
         return f"unknown key; did you mean {known[near[0]]}?"
-    more = " and Slurm's own, in CamelCase" if place[0] in ("nodes", "partitions") and len(place) > 1 else ""
+    more = " and Slurm's own, in CamelCase" if slurms else ""
     return f"unknown key; known: {', '.join(name for name in known.values() if name not in slurms)}{more}"
 
 
 def _known_keys(place: Place) -> tuple[list[str], tuple[str, ...]]:
     """The keys that are allowed at a place: slurmfab's, and Slurm's."""
-    slurms: Mapping[Any, tuple[str, ...]] = {"nodes": _names(keys.NODE), "partitions": _names(keys.PARTITION)}
+    of_nodes = _names(keys.NODE)
+    slurms: Mapping[Any, tuple[str, ...]] = {
+        "nodes": of_nodes,
+        "future_nodes": of_nodes,
+        "partitions": _names(keys.PARTITION),
+    }
     model: type[BaseModel] = Cluster
     for part in place[:-1]:
         fields = {str(field.validation_alias or name): field for name, field in model.model_fields.items()}

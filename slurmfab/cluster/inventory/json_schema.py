@@ -256,6 +256,7 @@ def _add_slurms_keys(top: Schema, definitions: Mapping[str, Schema], version: Sl
         **{key: _described(f"{text.meaning} gres.conf(5).", text.example) for key, text in texts.items()},
     }
     _add(definitions["NodeGroup"], node, version)
+    _add(definitions["FutureNodes"], node, version)
     _add(definitions["Partition"], _of_file(keys.PARTITION, PARTITION, _OF_PARTITIONS, version), version)
     tables = {"Qos": limits.QOS, "Account": limits.ASSOCIATION, "User": (*limits.ASSOCIATION, *limits.USER)}
     for name, table in tables.items():

@@ -19,6 +19,7 @@ Place = tuple[str | int, ...]
 _ZIPPED: tuple[Place, ...] = (("addresses",), ("ssh", "endpoints"))
 _WITH_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "nodes": (),
+    "future_nodes": (),
     "partitions": ("PartitionName", "Nodes"),
     "qos": (),
     "accounts": (),

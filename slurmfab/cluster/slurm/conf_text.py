@@ -45,6 +45,11 @@ class NodeLine:
     # by key and node, settings that differ between its nodes
     own: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
+    @property
+    def is_future(self) -> bool:
+        """Whether its nodes are not there yet: Slurm knows them, and neither shows nor contacts them."""
+        return self.settings.get("state", "").upper() == "FUTURE"
+
     def of(self, name: str, key: str) -> str:
         """The value of a key for one of its nodes; empty if the line does not set it."""
         return self.own[key].get(name, "") if key in self.own else self.settings.get(key, "")
@@ -65,8 +70,18 @@ class ConfText:
 
     @cached_property
     def nodes(self) -> Mapping[str, NodeLine]:
-        """The line of each compute node."""
-        return {name: line for line in self.node_lines for name in line.names}
+        """The line of each compute node, without those that are not there yet."""
+        return {name: line for line in self.node_lines if not line.is_future for name in line.names}
+
+    @cached_property
+    def future(self) -> Mapping[str, NodeLine]:
+        """The line of each node that is not there yet (State=FUTURE)."""
+        return {name: line for line in self.node_lines if line.is_future for name in line.names}
+
+    @property
+    def every_node(self) -> Mapping[str, NodeLine]:
+        """The line of each node, whether it is there or not."""
+        return {**self.nodes, **self.future}
 
     def partition_nodes(self, partition: Settings) -> tuple[str, ...]:
         """The nodes of a partition, with node sets resolved; a text that is no hostlist counts as one name."""

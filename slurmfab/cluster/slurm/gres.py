@@ -47,8 +47,11 @@ class Device:
 
 
 def gres_lines(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The lines of gres.conf, each for all nodes with the same devices; empty if no node has devices."""
-    every = tuple(nodes)
+    """The lines of gres.conf, each for all nodes with the same devices; empty if no node has devices.
+
+    Nodes that are not there yet need none: slurmd reads them on the nodes.
+    """
+    every = tuple(node for node in nodes if node.hardware is not None)
     described = {node.kind: _described(node) for node in one_of_each(every)}
     alike: dict[tuple[Device, str], list[str]] = {}
     for node in every:
@@ -68,6 +71,8 @@ def devices(node: Node) -> tuple[Device, ...]:
     if own is None:
         return (*_grouped(node.gpus), *counted(node))
     entries = tuple(filter(None, map(parsed, own.split(","))))
+    if node.hardware is None:
+        return entries
     dealt = _dealt(entries, node.gpus)
     found: list[Device] = []
     for number, device in enumerate(entries):

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from slurmfab.cluster.facts import Gpu, Hardware
 
-Kind = tuple[Hardware, tuple[Gpu, ...], tuple[tuple[str, str], ...], int, bool]
+Kind = tuple[Hardware | None, tuple[Gpu, ...], tuple[tuple[str, str], ...], int, bool]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,9 @@ class Node:
     # start of slurmctld
     address: str
     hostname: str  # its own hostname; NodeHostname is written if it differs from the name
-    hardware: Hardware  # its hardware as in `slurmd -C`, with all of its memory
+    # its hardware as in `slurmd -C`, with all of its memory; `None` for a node that is not there yet (State=FUTURE), of
+    # which `settings` say everything
+    hardware: Hardware | None
     gpus: tuple[Gpu, ...] = ()  # its GPUs, in the order of the numbers of their device files
     # the user's own keys of the node line, in any case; they have priority over discovered values
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF, counted, discovered, gres_value, typed_shares, written
 from slurmfab.cluster.slurm.node import Node, one_of_each
 
+FUTURE = "FUTURE"  # State of nodes that are not there yet (slurm.conf(5))
 SYSTEM_MEMORY = 256  # the least margin in MiB if it is given in percent: small nodes also run a kernel, slurmd and sshd
 
 _KEYS_OF_GRES_CONF = {key.lower() for key in KEYS_OF_GRES_CONF}
@@ -39,9 +40,11 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
     """The settings of a node line after NodeName, NodeAddr and NodeHostname, in the order of the line.
 
     If the user's CPUs match neither sockets, cores nor threads of the discovered layout, the layout is left out; if the
-    user sets the layout, the discovered CPUs are left out. Slurm resets CPUs that contradict the layout.
-    `memory_margin`: see `real_memory`.
+    user sets the layout, the discovered CPUs are left out. Slurm resets CPUs that contradict the layout. A node that is
+    not there yet has the user's settings alone. `memory_margin`: see `real_memory`.
     """
+    if node.hardware is None:
+        return {**_given(node), "State": FUTURE}
     own = {key.lower(): value for key, value in node.settings.items()}
     found = {key: str(value) for key, value in asdict(node.hardware).items()}
     found["RealMemory"] = str(real_memory(node.hardware.RealMemory, memory_margin))
@@ -54,22 +57,25 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
         replaced |= {"boards", "socketsperboard"}
     if own.keys() & {"sockets", *(key.lower() for key in _LAYOUT)}:
         replaced |= {"cpus"}
-    added = tuple(map(written, counted(node)))
-    own_gpus = ",".join((*map(written, discovered(node)), *added))
+    own_gpus = ",".join(map(written, (*discovered(node), *counted(node))))
     if own_gpus:
         found["Gres"] = own_gpus
     found["State"] = "UNKNOWN"
     kept = {key: value for key, value in found.items() if key.lower() not in replaced}
     state = {"State": kept.pop("State")} if "State" in kept else {}
+    return {**kept, **_given(node), **state}
+
+
+def _given(node: Node) -> dict[str, str]:
+    """The user's settings of a node line, with what slurmfab adds to a `Gres` among them."""
     gres = gres_value(node.settings) or ""
-    given = {key: str(value) for key, value in node.settings.items() if key.lower() not in _KEYS_OF_GRES_CONF}
+    whole = (gres if node.plain_shares else typed_shares(gres), *map(written, counted(node)))
     given = {
-        key: ",".join(filter(None, (gres if node.plain_shares else typed_shares(gres), *added)))
-        if key.lower() == "gres"
-        else value
-        for key, value in given.items()
+        key: ",".join(filter(None, whole)) if key.lower() == "gres" else str(value)
+        for key, value in node.settings.items()
+        if key.lower() not in _KEYS_OF_GRES_CONF
     }
-    return {**kept, **{key: value for key, value in given.items() if value or key.lower() != "gres"}, **state}
+    return {key: value for key, value in given.items() if value or key.lower() != "gres"}
 
 
 def real_memory(total: int, margin: str) -> int:

@@ -131,7 +131,7 @@ class SlurmConf:
     # first
     controllers: tuple[tuple[str, str], ...]
     version: str  # slurmctld's, such as `24.11.5`
-    nodes: tuple[Node, ...]  # the compute nodes, in the order of the cluster file
+    nodes: tuple[Node, ...]  # the compute nodes, in the order of the cluster file, then those that are not there yet
     # name, node list and other keys of each partition, in the order of the cluster file
     partitions: tuple[tuple[str, str, Mapping[str, str]], ...]
     # the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out
@@ -343,9 +343,11 @@ def _partition_line(name: str, nodes: str, settings: Mapping[str, str]) -> str:
 
 
 def _memory_per_cpu(nodes: Iterable[Node], memory_margin: str) -> int:
-    """The least memory per CPU of all nodes in MiB, for DefMemPerCPU."""
+    """The least memory per CPU of all nodes that are there in MiB, for DefMemPerCPU."""
     shares = set()
     for node in nodes:
+        if node.hardware is None:
+            continue
         settings = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
         cpus = settings.get("cpus") or settings.get("procs") or str(node.hardware.CPUs)
         shares.add((settings["realmemory"], cpus))

@@ -212,8 +212,8 @@ class Queue:
     def left_out(self, job: WantedJob, partition: str) -> list[str]:
         """The option for the nodes of a partition that a job may not use; empty if it may use them all."""
         cluster = self.known.cluster
-        members = next((one.nodes for one in cluster.partitions if one.name == partition), "ALL")
-        others = set(cluster.compute_nodes if members == "ALL" else members) - set(job.nodes)
+        known = next((one for one in cluster.partitions if one.name == partition), None)
+        others = set(cluster.nodes_in(known) if known else cluster.compute_nodes) - set(job.nodes)
         return [f"--exclude={fold(sorted(others))}"] if others else []
 
     def cores(self, node: str) -> int:

@@ -160,8 +160,8 @@ def candidates(cluster: Cluster, said: AcceptanceJob) -> tuple[str, ...]:
     """The nodes that a job may use by the cluster file."""
     if said.hosts:
         return said.hosts
-    members = next((one.nodes for one in cluster.partitions if one.name == said.partition), "ALL")
-    return cluster.compute_nodes if members == "ALL" else tuple(members)
+    partition = next((one for one in cluster.partitions if one.name == said.partition), None)
+    return cluster.nodes_in(partition) if partition else cluster.compute_nodes
 
 
 def wanted_figure(name: str, said: Figure) -> WantedFigure:

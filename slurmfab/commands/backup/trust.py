@@ -22,9 +22,9 @@ from slurmfab.on_hosts.agent.backup.archive import unpacked_most
 from slurmfab.on_hosts.agent.backup.restored_state import members
 
 HARMLESS = frozenset({
-    "name", "addresses", "controllers", "login", "nodes", "partitions", "topology", "memory_margin", "hosts_file",
-    "qos", "accounts", "unix_users", "licenses", "quota", "mps_daemon", "configless", "own_partition", "node_logins",
-    "login_limits", "private_data", "motd", "x11", "user_tools", "restart_daemons", "keep_files",
+    "name", "addresses", "controllers", "login", "nodes", "future_nodes", "partitions", "topology", "memory_margin",
+    "hosts_file", "qos", "accounts", "unix_users", "licenses", "quota", "mps_daemon", "configless", "own_partition",
+    "node_logins", "login_limits", "private_data", "motd", "x11", "user_tools", "restart_daemons", "keep_files",
     "rotate_logs", "idle_gpus",
 })  # fmt: skip
 """Fields of a cluster whose values name no program, file, package, server or person that hosts obey as root."""

@@ -131,14 +131,16 @@ class Accountant:
         (_, hostlist), *rest = line.pairs
         is_default = hostlist.upper() == "DEFAULT"
         node = next(iter(parse(f"NodeName={hostlist}").nodes), "")
-        groups = self.settled.draft.groups
+        draft = self.settled.draft
+        section = "future_nodes" if node in draft.future_nodes else "nodes"
+        groups = draft.grouped(draft.future_nodes if node in draft.future_nodes else draft.nodes)
         number = next((number for number, (names, _) in enumerate(groups) if node in names), 0)
         given = {} if is_default or not groups else {key.lower(): key for key in groups[number][1]}
-        where = OF_GROUPS if is_default else f"nodes[{number}].hosts"
+        where = OF_GROUPS if is_default else f"{section}[{number}].hosts"
         yield Kept("slurm.conf", f"node {hostlist}: {line.pairs[0][0]}", hostlist, where)
         for key, value in rest:
             low = SYNONYMS.get(key.lower(), key.lower())
-            where = OF_GROUPS if is_default else f"nodes[{number}].{given.get(low, '')}"
+            where = OF_GROUPS if is_default else f"{section}[{number}].{given.get(low, '')}"
             if not is_default and low not in given:
                 where = OF_NODES.get(low) or self.left_out_of("node", low) or self.place_of_node_key(low, value)
             yield Kept("slurm.conf", f"node {hostlist}: {key}", value, where)

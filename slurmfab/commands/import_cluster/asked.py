@@ -18,7 +18,7 @@ from slurmfab.on_hosts.agent.slurm.found_files import HIDDEN
 HIDDEN_SETTING = re.compile(rf"\w+[ \t]*=[ \t]*{re.escape(HIDDEN)}")
 """A setting of slurm.conf whose value stayed on the host."""
 
-NOT_ASKED = "slurm.conf says that it may not exist yet (State=CLOUD or FUTURE), so it was not asked"
+NOT_ASKED = "slurm.conf says that it may not exist yet (State=CLOUD), so it was not asked"
 NOTHING = "it has nothing of Slurm's"
 
 

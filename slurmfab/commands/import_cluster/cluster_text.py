@@ -77,13 +77,22 @@ def hosts_of_daemons(draft: Draft) -> str:
 
 
 def nodes_section(draft: Draft) -> str:
-    """The compute nodes in groups."""
-    lines = ["# Compute nodes in groups; what is not given here is as the lock has it.", "nodes:"]
-    for hosts, settings in draft.groups:
+    """The compute nodes in groups, and those that are not there yet."""
+    there = ["# Compute nodes in groups; what is not given here is as the lock has it.", "nodes:"]
+    there += group_lines(draft, draft.nodes)
+    future = ["", "# Nodes that are not there yet (State=FUTURE).", "future_nodes:"]
+    future += group_lines(draft, draft.future_nodes)
+    return "\n".join((*there, *(future if draft.future_nodes else ()))) + "\n"
+
+
+def group_lines(draft: Draft, nodes: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """The lines of nodes, in groups."""
+    lines: list[str] = []
+    for hosts, settings in draft.grouped(nodes):
         lines += commented(draft.node_comments.get(hosts[0], ()), "  ")
         lines.append(f"  - hosts: {yaml_text(hostlist.fold_in_order(hosts))}")
         lines += [f"    {key}: {yaml_text(value)}" for key, value in settings.items()]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def partitions_section(draft: Draft) -> str:

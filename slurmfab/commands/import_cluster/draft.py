@@ -49,6 +49,8 @@ class Draft:
     # settings by compute node, in the order of the old file
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     node_comments: Mapping[str, Comments] = field(default_factory=dict)
+    # settings by node that is not there yet
+    future_nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     partitions: tuple[PartitionDraft, ...] = ()  # in the order of the old file
     own_partition: bool = False  # whether the old file has slurmfab's own partition already
     configless: bool = False
@@ -72,8 +74,12 @@ class Draft:
     @property
     def groups(self) -> tuple[tuple[tuple[str, ...], Mapping[str, str]], ...]:
         """The compute nodes with equal settings and comments, in the order of the first node of each group."""
+        return self.grouped(self.nodes)
+
+    def grouped(self, nodes: Mapping[str, Mapping[str, str]]) -> tuple[tuple[tuple[str, ...], Mapping[str, str]], ...]:
+        """Nodes with equal settings and comments, likewise."""
         found: dict[tuple[Comments, tuple[tuple[str, str], ...]], list[str]] = {}
-        for node, settings in self.nodes.items():
+        for node, settings in nodes.items():
             found.setdefault((self.node_comments.get(node, ()), tuple(settings.items())), []).append(node)
         return tuple((tuple(names), dict(settings)) for (_, settings), names in found.items())
 

@@ -12,7 +12,7 @@ from slurmfab.core.plan.preflight.other_clusters import is_loopback, short, spli
 SLURMDBD = "accounting_storage/slurmdbd"
 LOCALHOST = "localhost"
 
-NOT_ASKED = ("CLOUD", "FUTURE")
+NOT_ASKED = "CLOUD"
 """States of nodes that may not exist yet, so that nobody waits for an answer of theirs (slurm.conf(5), State)."""
 
 

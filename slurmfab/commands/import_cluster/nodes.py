@@ -50,6 +50,8 @@ def node_settings(old: OldCluster) -> dict[str, Settings]:
     """By compute node, the keys of its line that its hardware does not give, without Slurm's defaults."""
     found: dict[str, Settings] = {}
     for line in old.conf.node_lines:
+        if line.is_future:
+            continue
         shared = {
             spelled(keys.NODE, key): value
             for key, value in line.settings.items()
@@ -63,6 +65,14 @@ def node_settings(old: OldCluster) -> dict[str, Settings]:
             if name not in old.found.facts:
                 found[name] = {**found[name], **whole_line(line.settings)}
     return found
+
+
+def future_settings(old: OldCluster) -> dict[str, Settings]:
+    """By node that is not there yet, the keys of its line."""
+    return {
+        name: {spelled(keys.NODE, key): value for key, value in line.settings.items() if key not in ELSEWHERE}
+        for name, line in old.conf.future.items()
+    }
 
 
 def whole_line(line: Settings) -> Settings:
@@ -107,7 +117,7 @@ def partitions(old: OldCluster) -> Iterator[PartitionDraft]:
             and not unknown("partition", key, old.version)
         }
         every = line.get("nodes", "").upper() == "ALL"
-        known = tuple(node for node in old.conf.partition_nodes(line) if node in old.conf.nodes)
+        known = tuple(node for node in old.conf.partition_nodes(line) if node in old.conf.every_node)
         yield PartitionDraft(name, "ALL" if every else known, settings, comments.get(name, ()))
 
 

@@ -163,7 +163,7 @@ def nodes_that_come_and_go(old: OldCluster) -> Iterator[str]:
     found = [node for node in old.nodes if old.node_setting(node, "state").lower().startswith(NO_HARDWARE)]
     if found:
         yield (
-            f"{fold(found)}: nodes with State=CLOUD or FUTURE come and go, and slurmfab manages hosts that stay. "
+            f"{fold(found)}: nodes with State=CLOUD come and go, and slurmfab manages hosts that stay. "
             "Remove these lines from slurm.conf before the import, if they are no longer needed."
         )
 

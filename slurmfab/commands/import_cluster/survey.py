@@ -113,6 +113,7 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
         database=database.section(old),
         nodes=by_node,
         node_comments=nodes.node_comments(old),
+        future_nodes=nodes.future_settings(old),
         partitions=tuple(nodes.partitions(old)),
         own_partition=any(name.lower() == OWN_PARTITION for name in old.conf.partitions),
         configless=fetches(old),

@@ -148,6 +148,11 @@ def refuse_known(known: Inventory, hostlist: str) -> None:
     """Refuse, before any host is contacted, hosts that are in the cluster by name or address, by InputError."""
     named = {canonical(endpoint.address) for endpoint in expand_endpoints(hostlist)}
     addresses = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
+    if future := [host for host in known.cluster.future_settings if host in named]:
+        raise InputError(
+            f"{fold(future)}: in future_nodes of {known.path}, as not there yet. Move them to nodes there, then run "
+            f"{FAB} deploy. Nothing was changed."
+        )
     members = {host for host in known.cluster.hosts if host in named} | {
         addresses[address] for address in named & set(addresses)
     }

@@ -183,7 +183,7 @@ def partitions_by_node(sources: Sources) -> dict[str, tuple[str, ...]]:
     cluster = sources.inventory.cluster
     found: dict[str, tuple[str, ...]] = {}
     for partition in cluster.partitions:
-        for node in cluster.compute_nodes if partition.nodes == "ALL" else partition.nodes:
+        for node in cluster.nodes_in(partition):
             found[node] = (*found.get(node, ()), partition.name)
     return found
 

@@ -37,7 +37,7 @@ def key_refusals(asked: Asked, to: SlurmVersion) -> Iterator[str]:
         to,
         cluster.slurm_conf,
         cluster.cgroup_conf,
-        {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF},
+        cluster.node_keys - {*KEYS_OF_GRES_CONF},
         {key for partition in cluster.partitions for key in partition.settings},
         slurmdbd_conf=cluster.slurmdbd_conf,
     )

@@ -31,6 +31,7 @@ ADDRESS = "nodeaddr"
 HOSTS = (ADDRESS, "nodehostname")
 """Keys of a node line with names of hosts; the node's own is their default (slurm.conf(5))."""
 
+STATE = "State"  # the key of a difference in nodes that are not there yet; that of others is their present state
 COMMENTS = "comments or order"  # the name of a difference that Slurm does not see
 
 
@@ -76,7 +77,7 @@ class Difference:
             return "added"
         if self.is_removed:
             return "removed"
-        nothing = "(none)" if self.kind == DEVICES else "(default)"
+        nothing = "(none)" if self.kind == DEVICES or self.key == STATE else "(default)"
         return f"{self.shown_actual or nothing} -> {self.shown_wanted or nothing}"
 
     @property
@@ -147,6 +148,7 @@ def of_file(
         found = (
             *of_settings(file, old, new, is_same_host),
             *of_nodes(old, new, is_same_host),
+            *of_future_nodes(old, new),
             *of_partitions(old, new),
         )
     yield from found or (Difference(file, TEXT, COMMENTS),)
@@ -177,6 +179,30 @@ def of_nodes(old: ConfText, new: ConfText, is_same_host: SameHost) -> Iterator[D
         if names := [name for name, *values in pairs if not is_same_value(key, name, values, is_same_host)]:
             actual, wanted = (listed(lines, names, key) for lines in (before, after))
             yield Difference("slurm.conf", NODE_LINE, fold(names), spelled(NODE, key), actual, wanted, tuple(names))
+
+
+def of_future_nodes(old: ConfText, new: ConfText) -> Iterator[Difference]:
+    """Nodes that are not there yet with other settings than before, and those that were such and are gone."""
+    before, after = future_texts(old), future_texts(new)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in dict.fromkeys((*before, *after)):
+        actual, wanted = before.get(name, ""), after.get(name, "")
+        if actual != wanted and name not in new.nodes:
+            groups.setdefault((actual, wanted), []).append(name)
+    for (actual, wanted), names in groups.items():
+        yield Difference("slurm.conf", NODE_LINE, fold(names), STATE, actual, wanted, tuple(names))
+
+
+def future_texts(conf: ConfText) -> Mapping[str, str]:
+    """State and settings of each node that is not there yet, as in `FUTURE CPUs=64 Gres=gpu:4`."""
+    found: dict[str, str] = {}
+    for line in conf.node_lines:
+        if line.is_future:
+            settings = node_meanings({key: value for key, value in line.settings.items() if key not in ONE_EACH})
+            shown = (f"{spelled(NODE, key)}={value}" for key, value in settings.items() if key in line.settings)
+            text = " ".join(("FUTURE", *sorted(one for one in shown if not one.startswith("State="))))
+            found.update(dict.fromkeys(line.names, text))
+    return found
 
 
 def is_same_value(key: str, node: str, values: Sequence[str], is_same_host: SameHost) -> bool:

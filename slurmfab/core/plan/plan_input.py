@@ -108,6 +108,10 @@ class PlanInput(LocalInput):
     def _compute_nodes(self) -> frozenset[str]:
         return frozenset(self.compute_nodes)
 
+    @cached_property
+    def _named_nodes(self) -> frozenset[str]:
+        return frozenset((*self.compute_nodes, *self.cluster.future_settings))
+
     def is_compute_node(self, host: str) -> bool:
         """Whether slurm.conf names the host as a compute node."""
         return host in self._compute_nodes
@@ -126,8 +130,9 @@ class PlanInput(LocalInput):
 
     @cached_property
     def changes_nodes(self) -> bool:
-        """Whether the wanted slurm.conf names other compute nodes than the primary controller's actual one."""
-        return self.conf_before.nodes.keys() != self.conf_wanted.nodes.keys()
+        """Whether the wanted slurm.conf names other nodes than the primary controller's actual one."""
+        before, wanted = self.conf_before, self.conf_wanted
+        return before.nodes.keys() != wanted.nodes.keys() or before.future.keys() != wanted.future.keys()
 
     @cached_property
     def conf_before(self) -> ConfText:
@@ -220,7 +225,7 @@ class PlanInput(LocalInput):
     def site_files(self) -> tuple[SiteFile, ...]:
         """The site's own files, topology.conf and oci.conf; a job submit script that ours contains is left out."""
         switches = self.cluster.topology
-        text = topology_conf(switches, self._compute_nodes) if switches else ""
+        text = topology_conf(switches, self._named_nodes) if switches else ""
         files = (one for one in self.slurm_files if one.name != SCRIPT or not self.cluster.explains_refusals)
         directories = self.cluster.scratch.variables if self.cluster.scratch else ()
         oci = (SiteFile(OCI, oci_conf(self.oldest_slurm, directories)),) if self.cluster.uses_oci else ()
@@ -451,7 +456,7 @@ class PlanInput(LocalInput):
             controllers=tuple((self.host(name).hostname, self.address(name)) for name in controllers),
             version=str(self.slurm_version),
             oldest=str(self.oldest_slurm),
-            nodes=tuple(self.node(name) for name in self.compute_nodes),
+            nodes=(*map(self.node, self.compute_nodes), *map(self.future_node, self.cluster.future_settings)),
             partitions=tuple(map(self.partition, self.cluster.partitions)),
             slurm_conf={**self.passwords_there, **self.cluster.slurm_conf},
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
@@ -496,6 +501,10 @@ class PlanInput(LocalInput):
         place = name, self.address(name), pinned.hostname
         return Node(*place, pinned.hardware, pinned.gpus, settings, scratch, shares)
 
+    def future_node(self, name: str) -> Node:
+        """The values of the line of a node that is not there yet."""
+        return Node(name, self.address(name), name, None, settings=self.cluster.future_settings[name])
+
     def has_plain_shares(self, node: str, gres: str) -> bool:
         """Whether a node's Gres has untyped shares, whose type Slurm takes for another Gres, needing a drain."""
         if not any(f"{name}:" in gres for name in SHARED) or self.cluster.controller not in self.facts:
@@ -509,7 +518,7 @@ class PlanInput(LocalInput):
 
     def partition_nodes(self, nodes: tuple[str, ...] | str) -> str:
         """The value of a partition's `Nodes=`, without hosts whose hardware is not known yet; `ALL` stays as it is."""
-        return nodes if isinstance(nodes, str) else fold(node for node in nodes if self.is_compute_node(node))
+        return nodes if isinstance(nodes, str) else fold(node for node in nodes if node in self._named_nodes)
 
 
 def node_programs(cluster: Cluster) -> NodePrograms:

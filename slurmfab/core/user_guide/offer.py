@@ -147,7 +147,7 @@ def _partition(
     """A partition, as users see it, with the memory of jobs that ask for none where it says nothing of it."""
     values = _values(partition)
     own = {key.lower(): value or "" for key, value in cluster.slurm_conf.items()}
-    nodes = cluster.compute_nodes if partition.nodes == "ALL" else partition.nodes
+    nodes = cluster.nodes_in(partition)
     qos = values.get("qos", "")
     limits = {one.name: one.settings for one in cluster.qos}.get(qos.lower(), {})
     return OfferedPartition(

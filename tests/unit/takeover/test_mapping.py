@@ -494,3 +494,14 @@ def test_gpus_without_gres_are_accepted_as_they_are_and_no_difference_is_left() 
     assert "gpu" not in plan.rendered["slurm.conf"] + plan.rendered.get("gres.conf", "")
     assert differences(plan.host("n1"), BIG, GPUS, "3%") == []
     assert plan.hand_made["slurm.conf"] == BASE
+
+
+def test_nodes_that_are_not_there_yet_stay_so_and_are_not_asked() -> None:
+    line = "NodeName=n[7-9] NodeAddr=10.9.0.[7-9] CPUs=64 Feature=new State=FUTURE"
+    text = f"{BASE}{line}\nPartitionName=later Nodes=n[2,7-9]\n"
+    one = taken(text)
+    cluster = parsed(one)
+    assert cluster.hosts == ("ctl", "n1", "n2")
+    (group,) = cluster.future_nodes
+    assert (group.hosts, dict(group.settings)) == (("n7", "n8", "n9"), {"CPUs": "64", "Feature": "new"})
+    assert cluster.partitions[1].nodes == ("n2", "n7", "n8", "n9")

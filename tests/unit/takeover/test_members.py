@@ -77,9 +77,7 @@ def test_the_host_of_slurmdbd_then_is_a_member_under_one_name(line: str, databas
     ] + [name for name in ("n1", "n2", "n3") if name != database]
 
 
-@pytest.mark.parametrize(
-    ("state", "is_asked"), [("FUTURE", False), ("cloud", False), ("UNKNOWN", True), ("DOWN", True)]
-)
+@pytest.mark.parametrize(("state", "is_asked"), [("cloud", False), ("UNKNOWN", True), ("DOWN", True)])
 def test_a_node_that_may_not_exist_yet_then_is_not_asked(state: str, is_asked: bool) -> None:
     found = members(parse(f"SlurmctldHost=ctl\nNodeName=n1 State={state}\n"))
     assert found.hosts["n1"].is_asked == is_asked

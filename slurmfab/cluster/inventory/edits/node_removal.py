@@ -202,10 +202,11 @@ def _checked(
             f"Without {hostlist.fold(gone)}, {_WHERE} would have mistakes. Change these entries by hand first; "
             f"nothing was changed.\n{error}"
         ) from None
+    leaving = frozenset(node for node in gone if node not in nodes)
     partitions = [
         partition
         if partition.nodes == "ALL"
-        else partition.model_copy(update={"nodes": tuple(node for node in partition.nodes if node in nodes)})
+        else partition.model_copy(update={"nodes": tuple(node for node in partition.nodes if node not in leaving)})
         for partition in old.partitions
     ]
     is_right = (
@@ -213,7 +214,7 @@ def _checked(
         and new.addresses == {**_without_keys(old.addresses, gone), **addresses}
         and new.ssh.endpoints == _without_keys(old.ssh.endpoints, gone)
         and list(new.partitions) == partitions
-        and list(new.topology) == [_without_nodes(switch, nodes) for switch in old.topology]
+        and list(new.topology) == [_without_nodes(switch, leaving) for switch in old.topology]
         and new.model_dump(exclude=_COMPARED_BY_HAND) == old.model_dump(exclude=_COMPARED_BY_HAND)
     )
     if not is_right:
@@ -221,9 +222,9 @@ def _checked(
     return text
 
 
-def _without_nodes(switch: Switch, nodes: Collection[str]) -> Switch:
-    """A switch with these of its nodes alone."""
-    return switch.model_copy(update={"nodes": tuple(node for node in switch.nodes if node in nodes)})
+def _without_nodes(switch: Switch, leaving: Collection[str]) -> Switch:
+    """A switch without these nodes."""
+    return switch.model_copy(update={"nodes": tuple(node for node in switch.nodes if node not in leaving)})
 
 
 def _without_keys(mapping: Any, gone: frozenset[str]) -> dict[str, str]:

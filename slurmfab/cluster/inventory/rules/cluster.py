@@ -73,6 +73,21 @@ def each_node_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         first.update((host, number) for host in group.hosts if host not in first)
 
 
+def future_nodes_are_no_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A node that is not there yet is in one group, and has no role."""
+    first: dict[str, int] = {}
+    for number, group in enumerate(cluster.future_nodes):
+        place: Place = ("future_nodes", number, "hosts")
+        for host in group.hosts:
+            if host in cluster.hosts:
+                roles = " and ".join(cluster.roles(host))
+                yield place, f'"{host}" is a host of the cluster ({roles}); once it is there, take it out here'
+            elif first.setdefault(host, number) != number:
+                yield place, f'"{host}" is already in future_nodes[{first[host]}]; a node belongs to one group'
+            elif host.upper() in _RESERVED_NAMES:
+                yield place, f'"{host}" is a reserved name in slurm.conf; rename the host'
+
+
 def login_hosts_run_no_jobs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """The processes of users who log in would take what Slurm promises to jobs."""
     for host in _in_both(cluster.login, cluster.compute_nodes):
@@ -99,7 +114,7 @@ def slurmfabs_own_partition_is_not_the_users(cluster: Cluster) -> Iterator[tuple
 
 def partitions_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """slurmctld does not start if a partition has unknown nodes."""
-    known = set(cluster.compute_nodes)
+    known = set(cluster.named_nodes)
     for number, partition in enumerate(cluster.partitions):
         if partition.nodes != "ALL":
             unknown = [node for node in partition.nodes if node not in known]
@@ -107,7 +122,7 @@ def partitions_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 problem = "is not a compute node" if len(unknown) == 1 else "are not compute nodes"
                 yield (
                     ("partitions", number, "Nodes"),
-                    f'"{hostlist.fold(unknown)}" {problem} (known: {_known(cluster.compute_nodes)})',
+                    f'"{hostlist.fold(unknown)}" {problem} (known: {_known(cluster.named_nodes)})',
                 )
 
 
@@ -138,7 +153,7 @@ LINK_LOCAL = (
 
 def addresses_of_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Each address is valid, and belongs to one host of the cluster."""
-    hosts = set(cluster.hosts)
+    hosts = {*cluster.hosts, *cluster.future_settings}
     owners: dict[str, str] = {}
     for host, address in cluster.addresses.items():
         if host not in hosts:
@@ -205,6 +220,7 @@ def private_tmp_is_outside_its_directories(cluster: Cluster) -> Iterator[tuple[P
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     two_controllers_share_their_state,
     each_node_once,
+    future_nodes_are_no_hosts,
     login_hosts_run_no_jobs,
     no_reserved_names,
     slurmfabs_own_partition_is_not_the_users,

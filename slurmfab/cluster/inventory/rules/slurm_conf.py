@@ -74,7 +74,7 @@ def topology_has_its_file(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 def switches_are_a_tree(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Each switch has nodes or switches, and each of these is known and connected to one switch alone."""
     names = [switch.name for switch in cluster.topology]
-    known = {"Nodes": frozenset(cluster.compute_nodes), "Switches": frozenset(names)}
+    known = {"Nodes": frozenset(cluster.named_nodes), "Switches": frozenset(names)}
     taken: dict[tuple[str, str], str] = {}
     for number, switch in enumerate(cluster.topology):
         place: Place = ("topology", number)
@@ -98,7 +98,7 @@ def _cut_off(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     if not cluster.topology:
         return
     connected = {node for switch in cluster.topology for node in switch.nodes}
-    if missing := [node for node in cluster.compute_nodes if node not in connected]:
+    if missing := [node for node in cluster.named_nodes if node not in connected]:
         yield ("topology",), f"{fold(missing)} is connected to no switch, so Slurm would start no job there"
     below = {switch.name: switch.switches for switch in cluster.topology}
     for number, switch in enumerate(cluster.topology):
@@ -328,7 +328,7 @@ def partitions_let_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             if floor is not None and ceiling is not None and floor > ceiling:
                 yield ("partitions", number, "settings", key), f'"{least}" is more than {other}, "{most}"'
         key, least = found.get("minnodes", ("", ""))
-        size = len(cluster.compute_nodes if partition.nodes == "ALL" else partition.nodes)
+        size = len(cluster.named_nodes if partition.nodes == "ALL" else partition.nodes)
         if size and (whole_number(least) or 0) > size:
             reason = f'"{least}" is more than the {size} nodes of the partition, so no job could run there'
             yield ("partitions", number, "settings", key), reason

@@ -120,8 +120,8 @@ def partition_table(cluster: Cluster) -> list[str]:
         settings = partition.settings
         if setting(settings, "Hidden").upper() != "YES":
             star = "*" if setting(settings, "Default").upper() == "YES" else ""
-            count = len(cluster.compute_nodes) if partition.nodes == "ALL" else len(partition.nodes)
-            rows.append((partition.name + star, str(count), limit(settings, "MaxTime"), limit(settings, "MaxNodes")))
+            count = str(len(cluster.nodes_in(partition)))
+            rows.append((partition.name + star, count, limit(settings, "MaxTime"), limit(settings, "MaxNodes")))
     return table(rows, width=0)
 
 

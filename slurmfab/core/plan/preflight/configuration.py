@@ -124,7 +124,7 @@ def refuse_closed_nodes_without_control_groups(plan_input: PlanInput) -> None:
 def refuse_unknown_keys(plan_input: PlanInput) -> None:
     """Refuse keys and values that the installed Slurm does not know, by KeysRefused, before files are sent."""
     cluster = plan_input.cluster
-    node_keys = {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF}
+    node_keys = cluster.node_keys - {*KEYS_OF_GRES_CONF}
     partition_keys = {key for partition in cluster.partitions for key in partition.settings}
     found: list[str] = []
     for version in sorted({plan_input.oldest_slurm, plan_input.slurm_version}):

@@ -50,6 +50,7 @@ class Claim(NamedTuple):
 def excess(node: Node, memory_margin: str) -> Iterator[Claim]:
     """What a node's line, by the file's keys and otherwise by discovery, would say beyond its hardware."""
     line = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
+    assert node.hardware is not None, "a compute node has hardware"
     yield from (claim for claim in claims(line, node.hardware) if claim.wanted > claim.has)
 
 
