@@ -27,7 +27,7 @@ from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.commands.backup.archive import Backup
-from slurmfab.commands.rehearse import playing, restored, twin, workload
+from slurmfab.commands.rehearse import playing, refused, restored, twin, workload
 from slurmfab.commands.rehearse.playing import Before, Outcome, Site
 from slurmfab.commands.rehearse.stage import LONGEST, Done, Stage, standing
 from slurmfab.commands.rehearse.verdict import Attempt, Rehearsal, durations, write
@@ -92,6 +92,7 @@ class Original:
     backup: Backup | None  # the newest one
     workload: Workload  # the kinds of last week's jobs
     notes: tuple[str, ...] = field(default=())  # what could not be found out, for people
+    refused: tuple[str, ...] = field(default=())  # why its own hosts refuse the command, for people
 
 
 def rehearse(cluster: str, wanted: Wanted, output: Output) -> int:
@@ -105,7 +106,7 @@ def rehearse(cluster: str, wanted: Wanted, output: Output) -> int:
     chosen = twin.choose(versions, named)
     refuse_unknown(chosen, named)
     require_machine(chosen)
-    original = questions(known, deployed, output)
+    original = questions(known, deployed, wanted, output)
     made = twin.make(lab_name(known.path), chosen, versions, original.codename)
     with standing(made, known.path, lambda line: progress.line(f"twin: {line}"), keep=wanted.keep) as stage:
         words = restored.words_for_twin(wanted.words, archive, known.path, stage.home)
@@ -143,8 +144,11 @@ def require_machine(chosen: twin.Chosen) -> None:
         )
 
 
-def questions(known: Inventory, deployed: Inventory | None, output: Output) -> Original:
-    """Ask the real cluster, and look at its newest backup. `deployed`: the cluster as it is now, if that is known."""
+def questions(known: Inventory, deployed: Inventory | None, wanted: Wanted, output: Output) -> Original:
+    """Ask the real cluster, and look at its newest backup; InputError for an upgrade that leads nowhere.
+
+    `deployed`: the cluster as it is now, if that is known.
+    """
     notes: list[str] = []
     if deployed is None:
         notes.append("What is deployed is not on record here: the twin began with the cluster file as it is now.")
@@ -156,8 +160,10 @@ def questions(known: Inventory, deployed: Inventory | None, output: Output) -> O
             played = workload.ask(known.cluster, run.transport)
     except SlurmfabError as error:
         notes.append(f"The controller did not answer, and its distribution is taken from the lock: {error}")
+    reasons, unknown = refused.of_upgrade(known, wanted.words, output)
     backup, note = restored.newest(known.path)
-    return Original(known, deployed or known, codename, backup, played, tuple(filter(None, (*notes, note))))
+    told = tuple(filter(None, (*notes, *unknown, note)))
+    return Original(known, deployed or known, codename, backup, played, told, reasons)
 
 
 def former(known: Inventory) -> Inventory | None:
@@ -188,7 +194,7 @@ def carried_out(
     attempts, last = attempted(wanted, stage)
     runs = [one.steps for one in records_of(stage) if one.run not in earlier]
     outcome, after = end_jobs(original, stage, jobs), checked(stage)
-    found = [*failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
+    found = [*original.refused, *failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
     look_at = [f"Already before, check-cluster failed: {one}" for one in before.failed.values()]
     look_at += [f"After the command, slurmctld writes: {one}" for one in outcome.errors]
     look_at += original.notes
