@@ -124,6 +124,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("quickcheck", "user"): Takes(takes.USERS),
     ("reboot", "hosts"): NODES,
     ("rehearse", "command"): Takes(takes.TASKS, choices=tuple(REHEARSED)),
+    ("rehearse", "identity"): FILE,
     ("remove-node", "hosts"): NODES,
     ("remove-user", "name"): Takes(takes.USERS),
     ("replace-node", "host"): Takes(takes.NODES),

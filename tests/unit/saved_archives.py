@@ -51,10 +51,14 @@ PARTS = {
 
 
 def archive(
-    directory: Path, parts: Mapping[str, bytes] = PARTS, sign: Callable[[bytes], bytes] | None = None, **about: Any
+    directory: Path,
+    parts: Mapping[str, bytes] = PARTS,
+    sign: Callable[[bytes], bytes] | None = None,
+    recipients: tuple[str, ...] = (),
+    **about: Any,
 ) -> Path:
-    """An archive of these parts, with a manifest that fits them."""
-    made = Archive(str(directory), "lab-20261121T143200Z")
+    """An archive of these parts, with a manifest that fits them; encrypted to public keys, if there are some."""
+    made = Archive(str(directory), "lab-20261121T143200Z", recipients=recipients)
     for name, content in parts.items():
         made.add(name, content)
     return Path(made.finish({**ABOUT, **about}, sign))

@@ -25,10 +25,13 @@ REFUSED: Mapping[str, tuple[str, ...]] = {
         "command": f"the command, with its own words and options: {', '.join(REFUSED)}",
         "kill": "kill the command so many times in the middle of its work, each time after another while",
         "power_cut": "a host whose power is cut while the command works, and comes back",
+        "identity": "file with the private key of age, or SSH private key, that decrypts the backups",
         "keep": "leave the twin up, to look around",
     },
 )
-def rehearse(common: Common, command: Inside, *, kill: str = "", power_cut: str = "", keep: bool = False) -> int:
+def rehearse(
+    common: Common, command: Inside, *, kill: str = "", power_cut: str = "", identity: str = "", keep: bool = False
+) -> int:
     """Carry a command out on a twin of the cluster.
 
     The twin has the cluster's controllers, database and login hosts, some nodes of each kind, and the state and the
@@ -47,7 +50,8 @@ def rehearse(common: Common, command: Inside, *, kill: str = "", power_cut: str 
     refuse(command)
     values = Common(**{one: command.given.get(one) or getattr(common, one) for one in COMMON})
     kills = number(kill, "--kill") or 0
-    wanted = rehearsing.Wanted(command.words, command.given.get("hosts", ""), kills, power_cut, keep)
+    key = identity or command.given.get("identity", "")
+    wanted = rehearsing.Wanted(command.words, command.given.get("hosts", ""), kills, power_cut, keep, key)
     return rehearsing.rehearse(values.cluster, wanted, values.output)
 
 

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import pairwise
@@ -74,6 +74,7 @@ class Wanted:
     kills: int = 0  # how many times it is killed
     cut: str = ""  # the host whose power is cut; empty for none
     keep: bool = False  # whether the twin stays up
+    identity: str = ""  # file with the private key that decrypts backups; empty for none
     shown: str = ""  # the command line for people, where it is another one than on the twin
 
     @property
@@ -97,19 +98,26 @@ class Original:
 
 def rehearse(cluster: str, wanted: Wanted, output: Output) -> int:
     """Rehearse a command. Raises InputError for wrong input; SlurmfabError if there can be no twin of the cluster."""
-    begun, progress = datetime.now(timezone.utc), output.progress()
     known = loading.load_named(cluster)
     missing_lock.require_deployed(known)
-    files, deployed, archive = Files.of(known.path), former(known), restored.to_restore(wanted.words)
+    with ExitStack() as decrypted:
+        return on_twin(known, wanted, output, decrypted)
+
+
+def on_twin(known: Inventory, wanted: Wanted, output: Output, decrypted: ExitStack) -> int:
+    """Rehearse a command of a cluster; raises as `rehearse`. `decrypted`: holds the decrypted backups open."""
+    begun, progress = datetime.now(timezone.utc), output.progress()
+    files, deployed = Files.of(known.path), former(known)
+    archive = restored.to_restore(wanted.words, known.path, wanted.identity, decrypted)
     versions = [(one.cluster, one.lock) for one in (deployed or known, known)]
     named = tuple(host for text in (wanted.hosts, wanted.cut) if text for host in expand(text))
     chosen = twin.choose(versions, named)
     refuse_unknown(chosen, named)
     require_machine(chosen)
-    original = questions(known, deployed, wanted, output)
+    original = questions(known, deployed, wanted, output, decrypted)
     made = twin.make(lab_name(known.path), chosen, versions, original.codename)
     with standing(made, known.path, lambda line: progress.line(f"twin: {line}"), keep=wanted.keep) as stage:
-        words = restored.words_for_twin(wanted.words, archive, known.path, stage.home)
+        words = restored.words_for_twin(wanted.words, archive, stage.home)
         found = carried_out(original, replace(wanted, words=words, shown=wanted.command), stage, progress.line, begun)
     keep_record(known.path, files, found)
     output.write_json(found)
@@ -144,10 +152,12 @@ def require_machine(chosen: twin.Chosen) -> None:
         )
 
 
-def questions(known: Inventory, deployed: Inventory | None, wanted: Wanted, output: Output) -> Original:
+def questions(
+    known: Inventory, deployed: Inventory | None, wanted: Wanted, output: Output, decrypted: ExitStack
+) -> Original:
     """Ask the real cluster, and look at its newest backup; InputError for an upgrade that leads nowhere.
 
-    `deployed`: the cluster as it is now, if that is known.
+    `deployed`: the cluster as it is now, if that is known. `decrypted`: holds the decrypted backup open.
     """
     notes: list[str] = []
     if deployed is None:
@@ -161,7 +171,7 @@ def questions(known: Inventory, deployed: Inventory | None, wanted: Wanted, outp
     except SlurmfabError as error:
         notes.append(f"The controller did not answer, and its distribution is taken from the lock: {error}")
     reasons, unknown = refused.of_upgrade(known, wanted.words, output)
-    backup, note = restored.newest(known.path)
+    backup, note = restored.newest(known.path, wanted.identity, decrypted)
     told = tuple(filter(None, (*notes, *unknown, note)))
     return Original(known, deployed or known, codename, backup, played, told, reasons)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
 from slurmfab.base import signatures
 from slurmfab.base.archive import Part
 from slurmfab.base.errors import InputError, SlurmfabError
-from slurmfab.commands.backup import archive, trust
+from slurmfab.commands.backup import archive, decryption, trust
 from slurmfab.commands.backup.archive import Backup
 from slurmfab.on_hosts.agent.backup import archive as parts
 from slurmfab.on_hosts.agent.backup.archive import Archive
@@ -32,8 +33,12 @@ SCRIPT = "script"  # the name of a job's script in slurmctld's state
 INSTEAD = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"  # slurmctld writes a zero at its end
 
 
-def newest(cluster_file: Path) -> tuple[Backup | None, str]:
-    """The newest backup beside the cluster file, or why it is not used, for people."""
+def newest(cluster_file: Path, identity: str, stack: ExitStack) -> tuple[Backup | None, str]:
+    """The newest backup beside the cluster file, or why it is not used, for people.
+
+    `identity`: as of `decryption.decrypted`; empty for none. `stack`: as there. Raises InputError if the backup is
+    encrypted, and the identity does not decrypt it.
+    """
     found = archive.all_in(archive.directory(cluster_file))
     if not found:
         return None, ""
@@ -41,17 +46,21 @@ def newest(cluster_file: Path) -> tuple[Backup | None, str]:
         backup = archive.verified(found[-1])
     except SlurmfabError as error:
         return None, f"The newest backup is not used: {error}"
-    if backup.encrypted_to:
-        return None, f"The newest backup, {backup.path.name}, is encrypted, so the twin has no jobs and no history."
+    name = backup.path.name
     if parts.STATE not in backup.parts:
-        return None, f"The newest backup, {backup.path.name}, has no state of slurmctld, so the twin has no jobs."
-    return backup, ""
+        return None, f"The newest backup, {name}, has no state of slurmctld, so the twin has no jobs."
+    if backup.encrypted_to and not identity:
+        return None, f"The newest backup, {name}, is encrypted, so the twin has no jobs: see --identity."
+    if backup.encrypted_to and (reason := distrust(backup, cluster_file)):
+        return None, f"The newest backup is not used: {name}: {reason}. It was not decrypted."
+    return decryption.decrypted(backup, identity, stack), ""
 
 
-def to_restore(words: Sequence[str]) -> Backup | None:
+def to_restore(words: Sequence[str], cluster_file: Path, identity: str, stack: ExitStack) -> Backup | None:
     """The backup that a command restores; `None` for another command, and for an archive that restore refuses.
 
-    `words`: its command line, the archive first. Raises InputError for an encrypted one.
+    `words`: its command line, the archive first. `identity`, `stack`: as of `newest`. Raises InputError if the backup
+    is encrypted, and the identity does not decrypt it.
     """
     if words[0] != "restore":
         return None
@@ -59,27 +68,24 @@ def to_restore(words: Sequence[str]) -> Backup | None:
         backup = archive.verified(Path(words[1]))
     except InputError:
         return None
-    if backup.encrypted_to:
-        raise InputError(
-            f"{backup.path} is encrypted, so its restoration cannot be rehearsed: a twin gets no script of users' "
-            "jobs. Nothing was started."
-        )
-    return backup
+    signed_by = dict(pairwise(words)).get("--signed-by", "")
+    if "--trust-archive" not in words and distrust(backup, cluster_file, signed_by):
+        return None
+    return decryption.decrypted(backup, identity, stack)
 
 
-def words_for_twin(words: Sequence[str], backup: Backup | None, known: Path, directory: Path) -> tuple[str, ...]:
-    """The command line for the twin: a backup is restored from a copy whose jobs end at once, if restore trusts it.
+def distrust(backup: Backup, cluster_file: Path, signed_by: str = "") -> str:
+    """Why a backup is not trusted; empty if it is. `signed_by`: a file with further trusted keys."""
+    return signatures.distrust(backup.seal, archive.KIND.name, trust.trusted_keys(cluster_file, signed_by))
 
-    `known`: the real cluster file. `directory`: for the copy.
-    """
+
+def words_for_twin(words: Sequence[str], backup: Backup | None, directory: Path) -> tuple[str, ...]:
+    """The command line for the twin: a backup is restored from a copy in a directory, whose jobs end at once."""
     if backup is None:
         return tuple(words)
-    signed_by = dict(pairwise(words)).get("--signed-by", "")
-    trusted = trust.trusted_keys(known, signed_by)
-    if "--trust-archive" not in words and signatures.distrust(backup.seal, archive.KIND.name, trusted):
-        return tuple(words)
-    others = (word for word in words[2:] if word != "--trust-archive")
-    return ("restore", str(copied(backup, directory, tuple(backup.parts))), *others, "--trust-archive")
+    others = [word for before, word in pairwise(words[1:]) if "--identity" not in (before, word)]
+    trusted = () if "--trust-archive" in others else ("--trust-archive",)
+    return ("restore", str(copied(backup, directory, tuple(backup.parts))), *others, *trusted)
 
 
 def copied(backup: Backup, directory: Path, taken: Collection[str] = TAKEN) -> Path:

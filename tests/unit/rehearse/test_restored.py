@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import tarfile
+from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 import saved_archives
 
+from slurmfab.base import signatures
+from slurmfab.base.errors import InputError
 from slurmfab.commands.backup import archive
 from slurmfab.commands.rehearse import restored
 from slurmfab.on_hosts.agent.backup.archive import DATABASE, KEY, STATE
@@ -33,25 +38,92 @@ def test_a_backup_that_is_restored_on_a_twin_when_trusted_then_is_a_copy_with_it
     tmp_path: Path,
 ) -> None:
     path = saved_archives.archive(tmp_path)
-    words = ("restore", str(path), "--trust-archive", "--overwrite")
-    backup = restored.to_restore(words)
+    words = ("restore", str(path), "--identity", "key", "--trust-archive", "--overwrite")
+    with ExitStack() as stack:
+        backup = restored.to_restore(words, tmp_path / "cluster.yaml", "", stack)
     assert backup is not None
-    (tmp_path / "twin").mkdir()
-    name, copy, *others = restored.words_for_twin(words, backup, tmp_path / "cluster.yaml", tmp_path / "twin")
-    assert (name, others) == ("restore", ["--overwrite", "--trust-archive"])
+    name, copy, *others = restored.words_for_twin(words, backup, place(tmp_path))
+    assert (name, others) == ("restore", ["--trust-archive", "--overwrite"])
     made = archive.verified(Path(copy))
     assert set(made.parts) == set(backup.parts)
     assert made.parts[KEY].read() == saved_archives.PARTS[KEY]
     assert made.parts[STATE].sha256 != backup.parts[STATE].sha256
 
 
+def place(tmp_path: Path) -> Path:
+    """The directory of a twin."""
+    made = tmp_path / "twin"
+    made.mkdir()
+    return made
+
+
 def test_a_backup_that_restore_refuses_is_left_to_it(tmp_path: Path) -> None:
-    path = saved_archives.archive(tmp_path)
+    path, known = saved_archives.archive(tmp_path), tmp_path / "cluster.yaml"
     words = ("restore", str(path), "--overwrite")
-    assert restored.words_for_twin(words, restored.to_restore(words), tmp_path / "cluster.yaml", tmp_path) == words
-    path.write_bytes(path.read_bytes()[:700])
-    assert restored.to_restore(words) is None
+    with ExitStack() as stack:
+        assert restored.to_restore(words, known, "", stack) is None
+        path.write_bytes(path.read_bytes()[:700])
+        assert restored.to_restore((*words, "--trust-archive"), known, "", stack) is None
+    assert restored.words_for_twin(words, None, tmp_path) == words
 
 
-def test_a_command_that_restores_nothing_has_no_archive() -> None:
-    assert restored.to_restore(("deploy",)) is None
+def test_a_command_that_restores_nothing_has_no_archive(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        assert restored.to_restore(("deploy",), tmp_path / "cluster.yaml", "", stack) is None
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SSH key of somebody who decrypts backups."""
+    path = tmp_path_factory.mktemp("own") / "id_ed25519"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    return path
+
+
+def encrypted(directory: Path, own: Path, *, signed: bool) -> Path:
+    """An archive that is encrypted to somebody."""
+    public = " ".join(signatures.public_path(own).read_text().split()[:2])
+    sign = (lambda data: signatures.sign(data, signatures.NAMESPACES["backup"])) if signed else None
+    return saved_archives.archive(directory, sign=sign, recipients=(public,))
+
+
+def test_an_encrypted_backup_that_is_restored_on_a_twin_when_its_identity_is_given_then_is_a_copy_that_is_not(
+    tmp_path: Path, own: Path
+) -> None:
+    path = encrypted(tmp_path, own, signed=True)
+    words = ("restore", str(path), "--overwrite", "--identity", str(own))
+    with ExitStack() as stack:
+        backup = restored.to_restore(words, tmp_path / "cluster.yaml", str(own), stack)
+        _, copy, *others = restored.words_for_twin(words, backup, place(tmp_path))
+    assert others == ["--overwrite", "--trust-archive"]
+    made = archive.verified(Path(copy))
+    assert made.encrypted_to == ()
+    assert made.parts[DATABASE].read() == saved_archives.PARTS[DATABASE]
+
+
+def test_an_encrypted_backup_when_no_identity_is_given_then_its_restoration_is_refused_before_anything_starts(
+    tmp_path: Path, own: Path
+) -> None:
+    path = encrypted(tmp_path, own, signed=True)
+    with ExitStack() as stack, pytest.raises(InputError, match="--identity FILE"):
+        restored.to_restore(("restore", str(path)), tmp_path / "cluster.yaml", "", stack)
+
+
+@pytest.mark.parametrize(
+    ("signed", "has_identity", "note"),
+    [
+        (True, True, ""),
+        (True, False, "is encrypted, so the twin has no jobs: see --identity."),
+        (False, True, "It was not decrypted."),
+    ],
+)
+def test_the_newest_backup_when_encrypted_then_is_used_if_it_is_trusted_and_its_identity_is_given(
+    tmp_path: Path, own: Path, signed: bool, has_identity: bool, note: str
+) -> None:
+    known = tmp_path / "cluster.yaml"
+    encrypted(archive.make_directory(known), own, signed=signed)
+    with ExitStack() as stack:
+        backup, told = restored.newest(known, str(own) if has_identity else "", stack)
+        assert told.endswith(note)
+        assert (backup is None) == bool(note) == bool(told)
+        assert backup is None or backup.read(DATABASE) == saved_archives.PARTS[DATABASE]

@@ -80,6 +80,15 @@ def test_the_options_of_the_rehearsal_are_taken_out_of_the_command(asked: list[r
     assert asked == [rehearsing.Wanted(words, "n[1-2]", 0, "n2")]
 
 
+@pytest.mark.parametrize("line", ["--identity key restore a.tar", "restore a.tar --identity key"])
+def test_the_identity_that_decrypts_backups_is_an_option_of_the_rehearsal_or_of_the_restoration(
+    asked: list[rehearsing.Wanted], line: str
+) -> None:
+    one = call_of(f"rehearse {line}")
+    one.task(**one.given)
+    assert [one.identity for one in asked] == ["key"]
+
+
 def test_a_command_line_becomes_the_same_words_again() -> None:
     inside = call_of("rehearse restore a.tar --accept-new-host-keys --yes").given["command"]
     assert inside.words == ("restore", "a.tar", "--accept-new-host-keys", "--yes")
