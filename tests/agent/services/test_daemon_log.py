@@ -156,6 +156,24 @@ def test_errors_of_munged_begin_with_the_time_which_is_left_out() -> None:
     ]
 
 
+def test_what_follows_the_error_of_a_plugin_is_not_told_in_its_place() -> None:
+    lines = [
+        "[2026-11-27T20:28:58.600] error: mysql_query failed: 1054 Unknown column 'lft' in 'CHECK'",
+        "alter table lab_assoc_table drop lft;",
+        "[2026-11-27T20:28:58.601] error: mysql_query failed: 1146 Table 'x' doesn't exist",
+        "[2026-11-27T20:28:58.608] error: Couldn't load specified plugin name for accounting_storage/mysql: Plugin "
+        "init() callback failed",
+        "[2026-11-27T20:28:58.608] error: cannot create accounting_storage context for accounting_storage/mysql",
+        "[2026-11-27T20:28:58.608] fatal: Unable to initialize accounting_storage/mysql accounting storage plugin",
+    ]
+    assert daemon_log.causes(lines) == [
+        "error: mysql_query failed: 1054 Unknown column 'lft' in 'CHECK'",
+        "error: mysql_query failed: 1146 Table 'x' doesn't exist",
+        "fatal: Unable to initialize accounting_storage/mysql accounting storage plugin",
+    ]
+    assert daemon_log.causes(lines[3:5]) == [line[26:] for line in lines[3:5]]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -47,7 +47,7 @@ def test_it_is_done_when_it_says_that_it_has_started_and_is_ended_then(tmp_path:
 @as_root
 def test_what_it_said_is_told_when_it_ends_before(tmp_path: Path) -> None:
     script = "echo 'slurmdbd: opening' >&2; echo 'slurmdbd: error: table x is full' >&2; exit 1"
-    with pytest.raises(ResourceFailed, match=r"^it ended: slurmdbd: error: table x is full$"):
+    with pytest.raises(ResourceFailed, match=r"^it ended: error: table x is full$"):
         proved_dump.run(str(tmp_path), program(tmp_path, script), "/new/lib/slurm")
     with pytest.raises(ResourceFailed, match="it left no message"):
         proved_dump.run(str(tmp_path), program(tmp_path, "exit 0"), "/new/lib/slurm")

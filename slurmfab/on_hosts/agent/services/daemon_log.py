@@ -113,6 +113,11 @@ ERROR = re.compile(r"\b(?:fatal|error)\b", re.IGNORECASE)
 REFUSED = re.compile(r"\b(?:unable to|cannot|can't|could not|failed|denied)\b", re.IGNORECASE)
 """How lines of trouble read that no level marks, such as slurmd's about a log that it cannot open."""
 
+FOLLOWS = re.compile(
+    r"error: (?:Couldn't load specified plugin name for .*: Plugin init\(\) callback f|cannot create .* context f)"
+)
+"""What Slurm writes after the error of a plugin, such as that of slurmdbd's database, and tells no cause."""
+
 PREFIX = re.compile(r"^(?:\d{4}-\d\d-\d\d [\d:]+ \S+\s+|\[[^\]]*\] |slurm\w+: |\(null\): |_\w+: )+")
 """What a line begins with: the time, or the daemon's or the function's name."""
 
@@ -245,5 +250,6 @@ def last_errors(lines: List[str]) -> List[str]:
     """The last errors of all, up to the last fatal one if there is any, each once and without its time."""
     # One that stands in the journal and in the file counts where it is last, after those that led to it.
     found = list(dict.fromkeys(bare(line) for line in reversed(lines)))[::-1]
+    found = [line for line in found if not FOLLOWS.match(line)] or found
     fatal = [number for number, line in enumerate(found, 1) if line.startswith("fatal")]
     return found[: fatal[-1] if fatal else None][-MOST:]

@@ -16,6 +16,7 @@ from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.database import mariadb
 from slurmfab.on_hosts.agent.packages.bundle_making import temporary_directory
+from slurmfab.on_hosts.agent.services import daemon_log
 from slurmfab.on_hosts.agent.upgrade.offer import fetch, prepare
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ def run(place: str, program: str, plugins: str) -> float:
         try:
             while not any(line.endswith(STARTED) for line in lines_of(log)):
                 if process.poll() is not None:
-                    said = [line for line in lines_of(log) if "error" in line or "fatal" in line] or lines_of(log)
-                    raise ResourceFailed("it ended: %s" % (" | ".join(said[-3:]) or "it left no message"))
+                    said = daemon_log.causes(lines_of(log)) or lines_of(log)[-daemon_log.MOST :]
+                    raise ResourceFailed("it ended: %s" % (" | ".join(said) or "it left no message"))
                 time.sleep(POLL_SECONDS)
             return time.monotonic() - begun
         finally:
