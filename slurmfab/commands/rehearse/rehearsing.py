@@ -54,11 +54,13 @@ LAST_OUTPUT = 2  # lines of its output that are told where it has no other reaso
 DEPLOYING = ("add-node", "deploy", "import", "remove-node", "replace-node", "restore", "upgrade")
 """Commands after which the hosts are as the cluster file in their record says."""
 
+ABANDONED = "error: Orphan StepId="  # how slurmctld begins to tell of steps of jobs that it does not know, and ends
 END_SECONDS = 30.0  # how long jobs of a backup may take to end
 
 _CHECK_FAILED = re.compile(r"^(?:FAILED +(.+(?:\n  .+)*)|(LOST: .+))", re.MULTILINE)
 """In the output of a command: a check that failed at its end, or a job that was lost."""
 
+_TIMED = re.compile(r" s\)\.?$")  # the end of a line of progress, or of a run's summary: no cause, but its time
 _PLACE = re.compile(r":\d+(?=: )")  # a line of the twin's cluster file, which has other lines than the real one
 _REFUSED = re.compile(
     r"^Refused, [^\n]*:\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL
@@ -206,7 +208,7 @@ def carried_out(
     outcome, after = end_jobs(original, stage, jobs), checked(stage)
     found = [*original.refused, *failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
     look_at = [f"Already before, check-cluster failed: {one}" for one in before.failed.values()]
-    look_at += [f"After the command, slurmctld writes: {one}" for one in outcome.errors]
+    look_at += [f"After the command, slurmctld writes: {one}" for one in unexpected(wanted, outcome)]
     look_at += original.notes
     return Rehearsal(
         original.known.cluster.name, wanted.command, begun, tuple(found), tuple(look_at), attempts, sum(runs, ()),
@@ -291,6 +293,11 @@ def harm(wanted: Wanted, outcome: Outcome) -> list[str]:
     return [*outcome.worse, *lost]
 
 
+def unexpected(wanted: Wanted, outcome: Outcome) -> list[str]:
+    """The errors that slurmctld did not write before, but for those of jobs that were to be abandoned."""
+    return [one for one in outcome.errors if "--abandon-jobs" not in wanted.words or not one.startswith(ABANDONED)]
+
+
 def attempted(wanted: Wanted, stage: Stage) -> tuple[tuple[Attempt, ...], Done]:
     """Carry the command out, with the faults that were asked for, until nothing disturbs it; and its last run."""
     attempts: list[Attempt] = []
@@ -351,7 +358,8 @@ def checked(stage: Stage) -> Checked:
     path.unlink(missing_ok=True)
     done = stage.carry_out("check-cluster", "--json", str(path), seconds=CHECK_SECONDS)
     if not path.exists():
-        why = " ".join(last_lines(done, stage.cluster_file.parent)) or f"it does not end in {CHECK_SECONDS:.0f} s"
+        late = f"it does not end in {CHECK_SECONDS:.0f} s"
+        why = late if done.exit_code < 0 else " ".join(last_lines(done, stage.cluster_file.parent))
         return Checked("none could be made", {("", "", ""): why})
     told: Any = strict_json.parse(path.read_bytes(), path)
     failed = {(one["group"], one["check"], one["host"]): f"{one['host']}: {one['cause']}"
@@ -374,14 +382,20 @@ def failure(wanted: Wanted, last: Done, stage: Stage) -> list[str]:
 
 
 def last_lines(done: Done, place: Path) -> list[str]:
-    """Why a command refused or what failed at its end, and its last errors, without paths in the twin's directory."""
+    """Why a command refused or what failed at its end, and its last errors, the cause first; without the twin's paths.
+
+    `place`: the directory of the twin's files.
+    """
     refused = _REFUSED.search(done.output)
     reasons = refused[1].splitlines() if refused else ["".join(one) for one in _CHECK_FAILED.findall(done.output)]
     output = [line.strip() for line in done.output.splitlines() if line.strip()]
-    errors = [line.rstrip() for line in done.errors.splitlines() if line.strip()]
-    reasons = reasons[:MOST_LINES] or output[-LAST_OUTPUT if errors else -MOST_LINES :]
+    errors = [line.rstrip() for line in done.errors.splitlines() if line.strip()][-MOST_LINES:]
+    if reasons:
+        lines = [*(" ".join(reason.split()) for reason in reasons[:MOST_LINES]), *errors]
+    else:
+        said = [*errors, *(" ".join(line.split()) for line in output[-LAST_OUTPUT if errors else -MOST_LINES :])]
+        lines = sorted(said, key=lambda line: bool(_TIMED.search(line)))
     twins = f"{place}/"
-    lines = (*(" ".join(reason.split()) for reason in reasons), *errors[-MOST_LINES:])
     shown = (_PLACE.sub("", line).replace(twins, "") if twins in line else line for line in lines)
     return [terminal.without_middle(line, LONGEST_LINE) for line in shown]
 

@@ -110,6 +110,14 @@ def test_a_lost_job_is_harm_unless_a_power_cut_ended_it_or_it_was_to_be_discarde
     assert told == (["LOST: job 12 (ann) on cn01: NODE_FAIL."] if is_harm else [])
 
 
+def test_errors_about_jobs_that_were_to_be_abandoned_are_expected() -> None:
+    orphan = "error: Orphan StepId=17.batch reported on node n2"
+    outcome = Outcome((), LOST, (), (orphan, "error: disk full"))
+    restore = ("restore", "a.tar", "--overwrite")
+    assert rehearsing.unexpected(Wanted((*restore, "--abandon-jobs")), outcome) == ["error: disk full"]
+    assert rehearsing.unexpected(Wanted(restore), outcome) == [orphan, "error: disk full"]
+
+
 def test_only_checks_that_passed_before_count_against_the_command() -> None:
     before = Checked("", {("munge", "runs", "cn01"): "cn01: munged is dead"})
     after = Checked("", {**before.failed, ("daemons", "runs", "cn02"): "cn02: slurmd is dead"})
@@ -150,3 +158,20 @@ def test_a_failure_is_told_by_the_checks_that_failed_at_its_end_and_by_lost_jobs
         "LOST: job 15 (eve) on n3: it must start again.",
         "Slurm 26.05 runs on all hosts.",
     ]
+
+
+def test_a_failure_is_told_by_its_errors_before_the_last_output_and_before_lines_of_progress() -> None:
+    output = "The way back:\n  - BACKUP does it at any time.\n"
+    errors = "proof  ctl  1 failed (6.2 s)\nctl: the dump cannot be converted. Nothing was upgraded.\n"
+    assert rehearsing.last_lines(Done(1, 1.0, output, errors), Path("/twin")) == [
+        "ctl: the dump cannot be converted. Nothing was upgraded.",
+        "The way back:",
+        "- BACKUP does it at any time.",
+        "proof  ctl  1 failed (6.2 s)",
+    ]
+
+
+def test_a_failure_without_an_error_is_told_by_its_last_output() -> None:
+    output = "slurmctld on ctl refuses the port.\ntitanic: 1 change on 3 hosts; not done: n[1-2] (0.9 s).\n"
+    lines = rehearsing.last_lines(Done(1, 1.0, output, "slurm.conf  ctl  1 changed (0.0 to 0.1 s)\n"), Path("/twin"))
+    assert lines[0] == "slurmctld on ctl refuses the port."
