@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,11 @@ class Rehearsal:
         files: what files beside the cluster file hold.
         command: what is rehearsed, without `--cluster`.
         wanted: words of the report that name the fault.
+        instead: by suite whose Slurm does something else, words that are wanted there in place of these.
         code: the exit code of the rehearsal.
+        suite: the one suite on which it is played, by test_rehearse_upgrade.py; empty for any, by test_rehearse.py.
+        prepare: a script for the controller of the real cluster that plants the fault there, before a backup.
+        mend: one that takes it away.
     """
 
     name: str
@@ -69,7 +73,11 @@ class Rehearsal:
     files: Mapping[str, str] = field(default_factory=dict)
     command: str = "deploy"
     wanted: tuple[str, ...] = ()
+    instead: Mapping[str, Sequence[str]] = field(default_factory=dict)
     code: int = 1
+    suite: str = ""
+    prepare: str = ""
+    mend: str = ""
 
 
 def merged(base: Any, change: Any) -> Any:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from rehearsals import REHEARSALS
 
+from slurmfab.lab.spec import SERIES
+
 REPOSITORY = Path(__file__).parents[2]
 NOTED = REPOSITORY / "build" / "rehearsed"
 RECORD = Path(__file__).with_name("rehearsed.json")
@@ -19,26 +21,34 @@ PAGE = REPOSITORY / "docs" / "rehearse.md"
 BEGIN, END = "<!-- the faults: tests/lab/rehearsed.py -->", "<!-- the end of the faults -->"
 
 
-def note(name: str, is_named: bool) -> None:
-    """Note whether a rehearsal named its fault."""
-    NOTED.mkdir(parents=True, exist_ok=True)
-    (NOTED / f"{name}.json").write_text(f"{json.dumps(is_named)}\n")
+def note(suite: str, name: str, is_named: bool) -> None:
+    """Note whether a rehearsal named its fault on a suite."""
+    NOTED.joinpath(suite).mkdir(parents=True, exist_ok=True)
+    (NOTED / suite / f"{name}.json").write_text(f"{json.dumps(is_named)}\n")
 
 
-def recorded() -> dict[str, bool]:
-    """Whether each fault was named when it was last played, by the name of its rehearsal."""
-    known: dict[str, bool] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    known |= {path.stem: json.loads(path.read_text()) for path in NOTED.glob("*.json")}
-    return {one.name: known[one.name] for one in REHEARSALS if one.fault and one.name in known}
+def recorded() -> dict[str, dict[str, bool]]:
+    """By suite, whether each fault was named when it was last played there, by the name of its rehearsal."""
+    known: dict[str, dict[str, bool]] = json.loads(RECORD.read_text())
+    for path in NOTED.glob("*/*.json"):
+        known.setdefault(path.parent.name, {})[path.stem] = json.loads(path.read_text())
+    names = [one.name for one in REHEARSALS if one.fault]
+    return {suite: {name: played[name] for name in names if name in played} for suite, played in sorted(known.items())}
 
 
 def lines() -> Iterator[str]:
     """The record in Markdown."""
-    faults = {one.name: one.fault for one in REHEARSALS}
-    known: dict[str, bool] = json.loads(RECORD.read_text())
-    yield f"Of {len(known)} planted faults, rehearsals named {sum(known.values())}:"
+    known: dict[str, dict[str, bool]] = json.loads(RECORD.read_text())
+    counts = [f"{sum(played.values())} of {len(played)} on {suite} (Slurm {SERIES[suite]})"
+              for suite, played in known.items()]  # fmt: skip
+    yield f"Rehearsals named these planted faults, {' and '.join(counts)}:"
     yield ""
-    yield from (f"- {faults[name]}{'' if is_named else ' (**not named**)'}" for name, is_named in known.items())
+    for one in REHEARSALS:
+        played = {suite: some[one.name] for suite, some in known.items() if one.name in some}
+        missed = ", ".join(suite for suite, is_named in played.items() if not is_named)
+        where = f" ({one.suite} alone)" if one.suite else ""
+        if played:
+            yield f"- {one.fault}{where}{f' (**not named** on {missed})' if missed else ''}"
 
 
 def page() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,15 +19,16 @@ import rehearsed
 import yaml
 from lab_cluster import DeployedLab, program
 from rehearsals import BASE, LAST_WEEK, REHEARSALS, Rehearsal, merged
-from stock import Stock, part_in_turn
-from suites import NEWEST
+from stock import Stock, in_turn, part_in_turn
 
+from slurmfab.commands.rehearse.rehearsing import lab_name
 from slurmfab.lab import state
 
 pytestmark = pytest.mark.lab
 
-PARTS = 20
-"""A run plays one of so many parts of the rehearsals; `TURN=all` plays all of them."""
+PARTS = 21
+"""A run plays one of so many parts of the rehearsals; `TURN=all` plays all of them. It is odd, so that a part comes on
+one suite and then on the other."""
 
 TODAY = """
 cd / && for who in ann bob; do
@@ -40,6 +42,9 @@ systemctl show --property=MainPID munge slurmctld slurmd slurmdbd mariadb
 """
 """Prints the files that a deployment may change, and which daemons run."""
 
+MUNGE_KEY = "munge.key"
+"""What a restoration changes on a twin alone, which has a munge key of its own: the cluster has that of its backup."""
+
 RUNNING = "squeue --all --noheader --states=RUNNING --format='%A %u %S'"
 LOGINS = "journalctl --sync; journalctl --unit=ssh --output=cat | grep --count Accepted"
 
@@ -48,6 +53,7 @@ LOGINS = "journalctl --sync; journalctl --unit=ssh --output=cat | grep --count A
 class Real:
     """The cluster that must not be touched: a lab of its own, on which users' jobs run."""
 
+    suite: str
     lab: DeployedLab
     hosts: Mapping[str, Any]  # what its cluster file says of the hosts
 
@@ -89,11 +95,21 @@ class Real:
         return done, json.loads(told.read_text()) if told.exists() else {}
 
 
-@pytest.fixture(scope="module")
-def real(stock: Stock) -> Iterator[Real]:
-    with stock.copy(NEWEST, database=True, nodes=2, gpus=("n1:2",)) as lab:
+@pytest.fixture(scope="module", params=in_turn("rehearse"))
+def real(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Real]:
+    with at_work(stock, request.param) as found:
+        yield found
+
+
+@contextmanager
+def at_work(stock: Stock, suite: str, **wanted: object) -> Iterator[Real]:
+    """The cluster with last week's jobs in its records and a backup of then, and jobs that run now.
+
+    `wanted`: further arguments of the lab's specification.
+    """
+    with stock.copy(suite, database=True, nodes=2, gpus=("n1:2",), **wanted) as lab:
         there = yaml.safe_load(lab.inventory_path.read_text())
-        found = Real(lab, {key: value for key, value in there.items() if key != "partitions"})
+        found = Real(suite, lab, {key: value for key, value in there.items() if key != "partitions"})
         found.write({}, {})
         lab.deploy()
         lab.on("ctl", LAST_WEEK)
@@ -114,13 +130,13 @@ def backup(real: Real) -> Path:
 
 @contextmanager
 def watched(real: Real) -> Iterator[list[dict[str, int]]]:
-    """Counts the logins on the cluster as soon as a second lab, the twin, is there."""
+    """Counts the logins on the cluster as soon as its twin is there."""
     counts: list[dict[str, int]] = []
-    ended, others = threading.Event(), {*state.names()}
+    ended, twin = threading.Event(), lab_name(real.lab.inventory_path)
 
     def watch() -> None:
         while not ended.wait(0.2):
-            if {*state.names()} - others:
+            if twin in state.names():
                 counts.append(real.logins())
                 return
 
@@ -133,15 +149,21 @@ def watched(real: Real) -> Iterator[list[dict[str, int]]]:
         watcher.join()
 
 
-def in_turn_of_rehearsals(*, faulty: bool) -> list[Rehearsal]:
-    """The rehearsals of this run's part, with or without a fault."""
-    return list(part_in_turn([one for one in REHEARSALS if bool(one.fault) == faulty], PARTS))
+def played(*, faulty: bool) -> pytest.MarkDecorator:
+    """The mark of a test that plays this run's part of the rehearsals on any suite, with or without a fault."""
+    some = [one for one in REHEARSALS if bool(one.fault) == faulty and not one.suite]
+    return pytest.mark.parametrize("rehearsal", part_in_turn(some, PARTS), ids=lambda one: one.name)
 
 
-@pytest.mark.parametrize("rehearsal", in_turn_of_rehearsals(faulty=True), ids=lambda one: one.name)
+@played(faulty=True)
 def test_a_planted_fault_is_named_by_the_rehearsal_and_the_cluster_is_untouched(
     real: Real, rehearsal: Rehearsal
 ) -> None:
+    require_named(real, rehearsal)
+
+
+def require_named(real: Real, rehearsal: Rehearsal) -> None:
+    """Rehearse, and require that the report has the wanted words and the cluster is as before."""
     before = real.state()
     real.write(rehearsal.change, rehearsal.files)
     try:
@@ -151,30 +173,68 @@ def test_a_planted_fault_is_named_by_the_rehearsal_and_the_cluster_is_untouched(
     finally:
         real.write({}, {})
     shown = "\n".join((*told["found"], *told["look_at"])) if told else done.stderr
-    lacking = [words for words in rehearsal.wanted if words not in shown]
-    rehearsed.note(rehearsal.name, done.returncode == rehearsal.code and not lacking)
+    lacking = [words for words in rehearsal.instead.get(real.suite, rehearsal.wanted) if words not in shown]
+    rehearsed.note(real.suite, rehearsal.name, done.returncode == rehearsal.code and not lacking)
     assert (done.returncode, lacking) == (rehearsal.code, []), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert real.state() == before
     assert counts in ([], [logins])
 
 
-@pytest.mark.parametrize("rehearsal", in_turn_of_rehearsals(faulty=False), ids=lambda one: one.name)
+@played(faulty=False)
 def test_a_clean_rehearsal_tells_what_the_command_then_does(real: Real, rehearsal: Rehearsal) -> None:
+    require_the_same(real, rehearsal)
+    make_as_before(real)
+
+
+@pytest.mark.skipif(shutil.which("age") is None, reason="there is no age on this machine")
+def test_a_restoration_of_an_encrypted_backup_when_rehearsed_with_its_identity_then_does_what_that_told(
+    real: Real,
+) -> None:
+    identity = real.place / "identity"
+    subprocess.run(["age-keygen", "-o", str(identity)], check=True, capture_output=True)
+    words = ("age-keygen", "-y", str(identity))
+    public = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    real.write({"backup": {"directory": "/srv/backups", "encrypt_to": [public]}}, {})
+    backup(real).rename(real.place / "sealed.tar")
+    command = "restore sealed.tar --overwrite --abandon-jobs"
+    done, told = real.rehearse(command)
+    assert (done.returncode, told) == (2, {})
+    assert "is encrypted to" in done.stderr
+    require_the_same(real, Rehearsal("sealed", command=f"{command} --identity identity", code=0))
+    make_as_before(real)
+
+
+def make_as_before(real: Real) -> None:
+    """Take a change back, and start the jobs of today again if they were ended, as by a restoration."""
+    real.write({}, {})
+    real.lab.deploy()
+    if not real.lab.on("ctl", RUNNING):
+        real.lab.on("ctl", TODAY)
+
+
+def require_the_same(real: Real, rehearsal: Rehearsal) -> None:
+    """Rehearse, carry the command out, and require that each step reports the same but for times."""
     before = real.state()
     real.write(rehearsal.change, rehearsal.files)
-    try:
-        done, told = real.rehearse(rehearsal.command)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert real.state() == before
-        ran = real.lab.deploy()
-        assert changes(told) == changes(ran)
-        assert changes(ran)
-    finally:
-        real.write({}, {})
-        real.lab.deploy()
+    done, told = real.rehearse(rehearsal.command)
+    assert done.returncode == rehearsal.code, done.stdout + done.stderr
+    assert real.state() == before
+    # A file: on standard output an upgrade ends with what check-cluster says.
+    there = real.place / "ran.json"
+    ran = real.lab.slurmfab(*shlex.split(rehearsal.command), "--json", str(there))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    done_there, expected = changes(json.loads(there.read_text())), changes(told)
+    if rehearsal.command.startswith("restore"):
+        expected = {step: texts for step, texts in expected.items() if not any(MUNGE_KEY in text for text in texts)}
+    assert expected == done_there
+    assert done_there
 
 
-def changes(report: Mapping[str, Any]) -> dict[tuple[str, str], object]:
+def changes(report: Mapping[str, Any]) -> dict[tuple[str, str], list[str]]:
     """What a report says of resources that were not right, by host and phase, without times."""
-    return {(step["host"], step["phase"]): step["outcomes"] for step in report["steps"]}
+    found: dict[tuple[str, str], list[str]] = {}
+    for step in report["steps"]:
+        texts = (re.sub(r"\b\d+ s\b", "N s", json.dumps(one)) for one in step["outcomes"])
+        found.setdefault((step["host"], step["phase"]), []).extend(texts)
+    return found
