@@ -26,7 +26,7 @@ DAY, DRAINED = 86400, 20
 
 FIRST_UID = 1000  # of people
 SBATCH_SECONDS = 20  # sbatch tries again for minutes where slurmctld has too many jobs
-OUTPUT = "/var/tmp/slurmfab-rehearsal-"  # noqa: S108 - on the twin; where jobs write, with their number; in no private directory of a job
+OUTPUT = "/var/tmp/slurmfab-rehearsal-"  # noqa: S108 - on the twin; where jobs write, with user and number; in no private directory of a job
 PATIENCE = 20.0  # seconds without any news after which short jobs are not waited for
 REFUSED_PATIENCE = 3.0  # the same where all that are left wait for what no other job's end changes
 POLL_SECONDS = 0.3
@@ -75,7 +75,8 @@ class Site:
     def said_by(self, job: Job) -> str:
         """The last line that a job wrote, if any."""
         nodes = expand(job.node_list) if job.node_list else ()
-        return self.shell(f"tail -n 1 {OUTPUT}{job.number} 2>/dev/null", nodes[0]).strip() if nodes else ""
+        path = shlex.quote(f"{OUTPUT}{job.user}-{job.number}")
+        return self.shell(f"tail -n 1 {path} 2>/dev/null", nodes[0]).strip() if nodes else ""
 
     def cancel(self, numbers: Iterable[str]) -> None:
         """Cancel jobs."""
@@ -85,7 +86,7 @@ class Site:
 
 def _line(number: int, kind: TwinJob, does: str, more: tuple[str, ...]) -> str:
     words = ("timeout", str(SBATCH_SECONDS), "runuser", f"--user={kind.shape.user}", "--", "sbatch", "--parsable",
-             f"--output={OUTPUT}%A", "--chdir=/", *kind.options, *more, f"--wrap={does}")  # fmt: skip
+             f"--output={OUTPUT}%u-%A", "--chdir=/", *kind.options, *more, f"--wrap={does}")  # fmt: skip
     said = f"said=$({shlex.join(words)} 2>&1 </dev/null)"
     return f"{{ {said}; printf '%s|%s|%s\\n' {number} $? \"$(echo $said)\"; }} &\n"
 

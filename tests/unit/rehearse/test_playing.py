@@ -77,7 +77,7 @@ def test_a_job_is_submitted_as_its_user_with_what_its_kind_asks_for() -> None:
     probe(slurm.site(), [ANN])
     assert slurm.scripts[0].startswith(
         "cd /\n{ said=$(timeout 20 runuser --user=ann -- sbatch --parsable "
-        "--output=/var/tmp/slurmfab-rehearsal-%A --chdir=/ --nodes=1 --ntasks=1 --cpus-per-task=1 --account=physics "
+        "--output=/var/tmp/slurmfab-rehearsal-%u-%A --chdir=/ --nodes=1 --ntasks=1 --cpus-per-task=1 --account=physics "
         "--partition=main --qos=normal --time=60 '--wrap=exec srun true' 2>&1 </dev/null)"
     )
 
