@@ -182,14 +182,29 @@ def started(twin: Twin, known: Path, progress: Callable[[str], None]) -> Stage:
     for host in lab.hosts:
         labs.run(lab, host.name, ["sh", "-c", f"printf %s {shlex.quote(names)} >> /etc/hosts"])
     make_door(layout)
-    place = layout.directory / "twin"
-    for directory in (place, place / "home", place / "home/.ssh"):
+    place = place_of(known, layout.directory / "twin")
+    for directory in (place / "home", place / "home/.ssh"):
         directory.mkdir(mode=0o700)
-    for path in known.absolute().parent.iterdir():
-        if not path.name.startswith(f"{known.stem}.") and not (place / path.name).exists():
-            (place / path.name).symlink_to(path)
-    (place / known.name).unlink(missing_ok=True)
+    link_neighbours(known.parent.resolve(), place, f"{known.stem}.")
     return Stage(lab, twin, place / known.name)
+
+
+def place_of(known: Path, root: Path) -> Path:
+    """Make a directory for the twin's cluster file as deep as the real one's, so that `../file` means the same."""
+    place, real = root, Path("/")
+    place.mkdir(mode=0o700)
+    for name in known.parent.resolve().parts[1:]:
+        (place / name).mkdir(mode=0o700)
+        link_neighbours(real, place)
+        place, real = place / name, real / name
+    return place
+
+
+def link_neighbours(real: Path, place: Path, own: str = "") -> None:
+    """Make links to what is in a directory, but for names that are there, and those that begin with `own`."""
+    for path in real.iterdir():
+        if not (own and path.name.startswith(own)) and not (place / path.name).exists():
+            (place / path.name).symlink_to(path)
 
 
 def make_door(layout: LabLayout) -> None:
