@@ -13,7 +13,7 @@ from slurmfab.base.exit_codes import DONE, FAILURE, SOMETHING_TO_DO
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
-from slurmfab.cluster.inventory.cluster import Switch
+from slurmfab.cluster.inventory.cluster import Cluster, Switch
 from slurmfab.cluster.inventory.edits.topology import with_topology
 from slurmfab.commands.topology import fabric
 from slurmfab.commands.topology.fabric import Neighbours
@@ -57,7 +57,12 @@ def proposed(run: Run, interface: str, output: Output, *, writes: bool) -> int:
     if missing:
         write("\n".join(f"{line}." for line in fold_lines(missing)), output.stream)
         return FAILURE
-    return told(run, fabric.tree(connected), output, writes=writes)
+    return told(run, fabric.tree({**connected, **of_future_nodes(known.cluster)}), output, writes=writes)
+
+
+def of_future_nodes(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    """The switch of each node that is not there yet, by the cluster file, since nobody can ask it."""
+    return {node: (one.name,) for one in cluster.topology for node in one.nodes if node in cluster.future_settings}
 
 
 def gather(

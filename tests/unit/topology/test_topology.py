@@ -8,7 +8,7 @@ from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Switch
 from slurmfab.cluster.inventory.edits.topology import with_topology
-from slurmfab.commands.topology import fabric
+from slurmfab.commands.topology import fabric, showing
 from slurmfab.commands.topology.fabric import Neighbours
 
 NODES = ("n1", "n2", "n3")
@@ -87,3 +87,13 @@ def test_the_cluster_file_when_it_has_other_switches_then_they_are_replaced() ->
 def test_the_cluster_file_when_a_node_has_no_switch_then_it_is_refused() -> None:
     with pytest.raises(ClusterFileError):
         with_topology(TEXT, fabric.tree({"n1": ["s1"]}))
+
+
+def test_a_node_that_is_not_there_yet_stays_at_the_switch_of_the_file() -> None:
+    old = (
+        TEXT
+        + "future_nodes: [{hosts: n9}]\ntopology: [{SwitchName: old, Nodes: 'n[1-3]'}, {SwitchName: s9, Nodes: n9}]\n"
+    )
+    future = showing.of_future_nodes(loading.parse(old, "it"))
+    text = with_topology(old, fabric.tree({**dict.fromkeys(NODES, ("s1",)), **future}))
+    assert lines(loading.parse(text, "it").topology) == [("s1", NODES), ("s9", ("n9",)), ("fabric", ("s1", "s9"))]
