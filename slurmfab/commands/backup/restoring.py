@@ -57,6 +57,7 @@ class PresentState:
     next_job_id: int = 0  # the id of the next job by slurmctld's state; 0 if there is no state, or there was no job yet
     is_running: bool = False
     newest_job: int = 0  # the highest job id in the accounting database; 0 if it has none
+    has_state: bool = False  # whether there is a state that would be replaced
     # the job steps that run on compute nodes, as `JOB.STEP`, by node
     steps: Mapping[str, Sequence[str]] = field(default_factory=dict)
     silent: tuple[str, ...] = ()  # compute nodes that did not answer, so that their job steps are not known
@@ -410,21 +411,29 @@ def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOpti
 
 def present_state(run: Run, plan_input: PlanInput, phases: RestorePhases) -> PresentState:
     """Ask for the state that the restoration would replace; HostError without controller or database host."""
-    cluster = plan_input.cluster
-    state = ask_part(run, run.controller, {"directory": cluster.state_directory}, phases, parts.STATE)
-    newest = 0
-    if cluster.database and parts.DATABASE in phases.parts_of(plan_input, cluster.database.host):
-        request = {"database": cluster.database.name}
-        newest = ask_part(run, cluster.database.host, request, phases, parts.DATABASE).get("newest_job", 0)
+    stored = stored_jobs(run, phases.backup)
     nodes = run.remaining(plan_input.compute_nodes)
 
     def ask_steps(node: str) -> Any:
         return answer_value(node, run.transport.call(node, {"op": "job-processes"}), "job_processes")["steps"]
 
-    answers = {} if not state else dict(on_each(nodes, ask_steps))
+    answers = {} if not stored.has_state else dict(on_each(nodes, ask_steps))
     steps = {node: found for node, found in answers.items() if not isinstance(found, SlurmfabError)}
-    silent = tuple(node for node in plan_input.compute_nodes if node not in steps) if state else ()
-    return PresentState(state.get("next_job_id", 0), bool(state.get("is_running")), newest, steps, silent)
+    silent = tuple(node for node in plan_input.compute_nodes if node not in steps) if stored.has_state else ()
+    return replace(stored, steps=steps, silent=silent)
+
+
+def stored_jobs(run: Run, backup: Backup) -> PresentState:
+    """Ask for the jobs in the state and the database that a backup would replace; HostError without one's host."""
+    cluster, phases = run.inventory.cluster, RestorePhases(backup, "")
+    state: Mapping[str, Any] = {}
+    if parts.STATE in backup.parts:
+        state = ask_part(run, run.controller, {"directory": cluster.state_directory}, phases, parts.STATE)
+    newest = 0
+    if cluster.database and not cluster.database.external and parts.DATABASE in backup.parts:
+        request = {"database": cluster.database.name}
+        newest = ask_part(run, cluster.database.host, request, phases, parts.DATABASE).get("newest_job", 0)
+    return PresentState(state.get("next_job_id", 0), bool(state.get("is_running")), newest, has_state=bool(state))
 
 
 def ask_part(run: Run, host: str, request: Mapping[str, Any], phases: RestorePhases, name: str) -> Mapping[str, Any]:
