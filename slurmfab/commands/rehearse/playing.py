@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slurmfab.base.errors import HostError
@@ -111,8 +111,12 @@ class Fate:
     """How a short job of some kind fared."""
 
     job: TwinJob
-    state: str  # `ended`, `room`: it waits for others to end, `waits`, `hangs`, `failed` or `refused`
+    # `ended`; `room`: it waits for others to end, or for more nodes than a twin has; `waits`, `hangs`, `failed` or
+    # `refused`
+    state: str
     why: str = ""  # Slurm's reason, or what sbatch said
+    # how a job of this kind with all that it asked for fared: `room`, `waits` or `refused`; `None` if that is no more
+    whole: Fate | None = None
 
 
 FATES = ("ended", "room", "waits", "hangs", "failed", "refused")
@@ -128,7 +132,18 @@ WORDS = {
 
 
 def probe(site: Site, jobs: Sequence[TwinJob]) -> tuple[Fate, ...]:
-    """Submit a short job of each kind, and wait for all of them; what is left of them is cancelled."""
+    """Submit a short job of each kind, and wait for all of them; what is left of them is cancelled.
+
+    Where the twin has no nodes for all that a kind asks for, Slurm has to take that nevertheless, for the nodes that
+    are in slurm.conf alone; a kind that Slurm takes in this size and not in the twin's is not found fault with.
+    """
+    fates = _short(site, jobs)
+    wholes = dict(zip([one for one in jobs if one.whole], _in_full(site, jobs), strict=True))
+    return tuple(_with_whole(one, wholes.get(one.job)) for one in fates)
+
+
+def _short(site: Site, jobs: Sequence[TwinJob]) -> tuple[Fate, ...]:
+    """How a short job of each kind fared."""
     told = site.submit((job, SHORT, _minutes(job)) for job in jobs)
     numbers = [text for text in told if text.isdigit()]
     seen = _until_settled(site, numbers)
@@ -139,11 +154,34 @@ def probe(site: Site, jobs: Sequence[TwinJob]) -> tuple[Fate, ...]:
     )
 
 
+def _in_full(site: Site, jobs: Sequence[TwinJob]) -> Iterator[Fate]:
+    """Yield how a job with all that a kind asks for fared, for kinds that the twin's nodes have not enough for."""
+    wholes = [replace(job, shape=job.whole, whole=None) for job in jobs if job.whole]
+    told = site.submit((job, SHORT, _minutes(job)) for job in wholes) if wholes else []
+    numbers = [text for text in told if text.isdigit()]
+    seen = _until_settled(site, numbers, REFUSED_PATIENCE)
+    site.cancel(numbers)
+    for job, text in zip(wholes, told, strict=True):
+        reason = seen[text].reason if text in seen and seen[text].state in WAITS else ""
+        if not text.isdigit():
+            yield Fate(job, "refused", text or NO_ANSWER)
+        elif reason in ROOM or reason.startswith(AWAY):
+            yield Fate(job, "room")
+        else:
+            yield Fate(job, "waits", reason)
+
+
+def _with_whole(one: Fate, whole: Fate | None) -> Fate:
+    if whole and whole.state == "room" and one.state in {"waits", "refused"}:
+        return Fate(one.job, "room", one.why, whole)
+    return replace(one, whole=whole)
+
+
 def _minutes(job: TwinJob) -> tuple[str, ...]:
     return (f"--time={job.shape.minutes}",) if job.shape.minutes else ()
 
 
-def _until_settled(site: Site, numbers: Sequence[str]) -> dict[str, Job]:
+def _until_settled(site: Site, numbers: Sequence[str], patience: float = PATIENCE) -> dict[str, Job]:
     """The jobs when all have ended, or nothing has become of them for a while."""
     seen: dict[str, Job] = {}
     since = site.clock()
@@ -154,7 +192,7 @@ def _until_settled(site: Site, numbers: Sequence[str]) -> dict[str, Job]:
         seen = now
         left = [job for job in now.values() if job.state in RUNS | WAITS | {"COMPLETING"}]
         blocked = all(job.state in WAITS and job.reason not in ROOM and not job.reason.startswith(AWAY) for job in left)
-        if not left or site.clock() - since > (REFUSED_PATIENCE if blocked else PATIENCE):
+        if not left or site.clock() - since > (REFUSED_PATIENCE if blocked else patience):
             break
         site.pause(POLL_SECONDS)
     return seen
@@ -263,7 +301,7 @@ def _present(now: Mapping[str, Job]) -> tuple[Job, ...]:
 def outcome(before: Before, counted: JobTally | None, after: Sequence[Fate], errors: Iterable[str] = ()) -> Outcome:
     """What the change did, from how each kind fared before and after it."""
     pairs = list(zip(before.fates, after, strict=True)) if after else []
-    worse = [new for old, new in pairs if _is_worse(old, new)]
+    worse = [*filter(None, (_what_is_worse(old, new) for old, new in pairs))]
     known = {*map(_without_numbers, before.errors)}
     unplayed = [old for old in before.fates if old.state not in {"ended", "room"}]
     return Outcome(
@@ -276,6 +314,13 @@ def outcome(before: Before, counted: JobTally | None, after: Sequence[Fate], err
 
 def _without_numbers(line: str) -> str:
     return re.sub(r"\d+", "", line)
+
+
+def _what_is_worse(old: Fate, new: Fate) -> Fate | None:
+    """How a kind fares worse than before, in the twin's size or in its own; `None` if it does not."""
+    if _is_worse(old, new):
+        return new
+    return new.whole if old.whole and new.whole and _is_worse(old.whole, new.whole) else None
 
 
 def _is_worse(old: Fate, new: Fate) -> bool:

@@ -24,10 +24,12 @@ from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading, reading
 from slurmfab.cluster.inventory import lock as locks
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.commands.backup.archive import Backup
 from slurmfab.commands.rehearse import playing, refused, restored, twin, workload
+from slurmfab.commands.rehearse.jobs_there import has_jobs
 from slurmfab.commands.rehearse.playing import Before, Outcome, Site
 from slurmfab.commands.rehearse.stage import LONGEST, Done, Stage, standing
 from slurmfab.commands.rehearse.verdict import Attempt, Rehearsal, durations, write
@@ -117,9 +119,11 @@ def on_twin(known: Inventory, wanted: Wanted, output: Output, decrypted: ExitSta
     refuse_unknown(chosen, named)
     require_machine(chosen)
     original = questions(known, deployed, wanted, output, decrypted)
+    overwrites = archive is not None and "--overwrite" not in wanted.words and not has_jobs(known, archive, output)
     made = twin.make(lab_name(known.path), chosen, versions, original.codename)
     with standing(made, known.path, lambda line: progress.line(f"twin: {line}"), keep=wanted.keep) as stage:
         words = restored.words_for_twin(wanted.words, archive, stage.home)
+        words += ("--overwrite",) * overwrites  # there are jobs on the twin alone: those of the rehearsal
         found = carried_out(original, replace(wanted, words=words, shown=wanted.command), stage, progress.line, begun)
     keep_record(known.path, files, found)
     output.write_json(found)
@@ -205,7 +209,7 @@ def carried_out(
     earlier = {one.run for one in records_of(stage)}
     attempts, last = attempted(wanted, stage)
     runs = [one.steps for one in records_of(stage) if one.run not in earlier]
-    outcome, after = end_jobs(original, stage, jobs), checked(stage)
+    outcome, after = end_jobs(original, wanted, stage, jobs), checked(stage)
     found = [*original.refused, *failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
     look_at = [f"Already before, check-cluster failed: {one}" for one in before.failed.values()]
     look_at += [f"After the command, slurmctld writes: {one}" for one in unexpected(wanted, outcome)]
@@ -222,7 +226,7 @@ def carried_out(
 def write_files(some: Inventory, made: twin.Twin, stage: Stage, *, with_lock: bool = False) -> None:
     """Write the twin's cluster file, and its first lock; SlurmfabError if the file allows no twin."""
     text = some.files.cluster.decode() if some.files and some.files.cluster else loading.read_text(some.path)
-    twin_text = twin.file_text(reading.read(text, str(some.path)).shape, some.cluster, made)
+    twin_text = twin.file_text(reading.read(text, str(some.path)).shape, some.cluster, some.lock, made)
     try:
         loading.parse(twin_text, "the twin's cluster file")
     except InputError as error:
@@ -247,6 +251,14 @@ def bring_up(original: Original, stage: Stage) -> None:
             )
     if original.backup:
         end_running(stage)
+        keep_away(stage, original.former.cluster)
+
+
+def keep_away(stage: Stage, cluster: Cluster) -> None:
+    """Have Slurm take nodes that the twin lacks for not there again, which they are not while jobs of a backup run."""
+    if left := [host for host in cluster.compute_nodes if host not in stage.twin.hosts]:
+        for state in (("State=DOWN", "Reason=rehearsal"), ("State=FUTURE",)):
+            stage.shell(shlex.join(commands.update_nodes(left, *state)))
 
 
 def end_running(stage: Stage) -> None:
@@ -271,12 +283,17 @@ def begin_jobs(original: Original, wanted: Wanted, stage: Stage) -> Before:
     with stage.transport() as transport:
         nodes = snapshot.ask_up(transport, controller, ("nodes",)).nodes
         site = Site(transport.call, controller, stage.shell)
+        kinds = workload.fit(original.workload, nodes)
+        if wanted.words[0] == "restore" and "--abandon-jobs" not in wanted.words:  # it refuses to end one that runs
+            return Before(playing.probe(site, kinds), (), site.errors())
         seconds = playing.DRAINED if WAITING_FOR_JOBS & {*wanted.words} else playing.DAY
-        return playing.begin(site, workload.fit(original.workload, nodes), nodes, seconds)
+        return playing.begin(site, kinds, nodes, seconds)
 
 
-def end_jobs(original: Original, stage: Stage, jobs: Before) -> Outcome:
+def end_jobs(original: Original, wanted: Wanted, stage: Stage, jobs: Before) -> Outcome:
     """What became of the jobs, and how each kind fares now."""
+    if wanted.words[0] == "restore":
+        keep_away(stage, original.known.cluster)
     controller = original.known.cluster.controller
     with stage.transport() as transport:
         return playing.end(Site(transport.call, controller, stage.shell), jobs)

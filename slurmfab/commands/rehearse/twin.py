@@ -13,6 +13,8 @@ from slurmfab.base.hostlist import expand, fold
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock, text_of
 from slurmfab.cluster.inventory.mounts import BIND
+from slurmfab.cluster.slurm.node import Kind, Node
+from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.cluster.slurm.platform import PLATFORMS
 from slurmfab.lab.spec import (
     CONTROLLER,
@@ -48,7 +50,8 @@ ALWAYS_UNKNOWN = (
 )
 """What no rehearsal can tell."""
 
-_FLAT = ("nodes", "partitions", "qos", "accounts", "users")  # lists whose entries have Slurm's keys beside others
+_FLAT = ("nodes", "future_nodes", "partitions", "qos", "accounts", "users")
+"""Lists whose entries have Slurm's keys beside others."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def make(name: str, chosen: Chosen, versions: Iterable[tuple[Cluster, Lock]], co
         hostnames=tuple(f"{inner}:{hostname(host, lock)}" for host, inner in hosts.items()),
     )
     missing = [host for left in nodes.values() for host in left]
-    fewer = [f"jobs and limits that need more nodes: it lacks {fold(missing)}"] if missing else []
+    fewer = [f"how jobs run on more nodes than it has: {fold(missing)} are in its slurm.conf alone"] if missing else []
     unknown = (*ALWAYS_UNKNOWN, *fewer, *dict.fromkeys(text for one, _ in some for text in cannot_tell(one)))
     sources = tuple(uri for one, _ in some for uri in uris(one))
     return Twin(hosts, nodes, with_packages(spec, cluster, hosts), unknown, sources)
@@ -200,10 +203,10 @@ def cannot_tell(cluster: Cluster) -> Iterator[str]:
         yield "the way to the hosts: jump hosts and relays are left out"
 
 
-def file_text(shape: Mapping[str, Any], cluster: Cluster, twin: Twin) -> str:
+def file_text(shape: Mapping[str, Any], cluster: Cluster, lock: Lock, twin: Twin) -> str:
     """The text of the twin's cluster file (JSON, which is YAML as well).
 
-    `shape`: the values of the real one, as `reading.read` has them. `cluster`: the same as a model.
+    `shape`: the values of the real one, as `reading.read` has them. `cluster`: the same as a model. `lock`: its lock.
     """
     there = [host for host in cluster.hosts if host in twin.hosts]
     flat = {key: [flattened(one) for one in shape.get(key, ())] for key in _FLAT if key in shape}
@@ -218,15 +221,26 @@ def file_text(shape: Mapping[str, Any], cluster: Cluster, twin: Twin) -> str:
         "addresses": {host: twin.addresses[host] for host in there},
         **{key: hosts_of(values[key], there) for key in ("controllers", "login") if key in values},
         "nodes": list(limited(values["nodes"], "hosts", there)),
+        "future_nodes": [*left_nodes(cluster, lock, there), *values.get("future_nodes", ())],
     }
     values |= own
-    if "partitions" in values:
-        values["partitions"] = [one | partition_nodes(one, there) for one in values["partitions"]]
-    if "topology" in values:
-        values["topology"] = list(switches(values["topology"], there))
     if isinstance(values.get("database"), dict):
         values["database"] = {key: value for key, value in values["database"].items() if key not in EXTERNAL}
     return json.dumps(with_hosts(values, there, top=True), indent=1) + "\n"
+
+
+def left_nodes(cluster: Cluster, lock: Lock, there: Collection[str]) -> Iterator[Mapping[str, str]]:
+    """Yield the compute nodes that the twin lacks, in groups, with the settings that their lines in slurm.conf have."""
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    known: dict[Kind, tuple[tuple[str, str], ...]] = {}
+    for host in (one for one in cluster.compute_nodes if one not in there):
+        about, scratch = lock.hosts.get(host, HostLock()), cluster.scratch.of_node(host) if cluster.scratch else 0
+        node = Node(host, host, host, about.hardware, about.gpus, cluster.settings_of(host), scratch)
+        if node.kind not in known:
+            known[node.kind] = tuple(node_settings(node, cluster.memory_margin).items())
+        groups.setdefault(known[node.kind], []).append(host)
+    for settings, hosts in groups.items():
+        yield {"hosts": fold(hosts), **{key: value for key, value in settings if key != "State"}}
 
 
 def flattened(entry: Any) -> Any:
@@ -249,26 +263,6 @@ def limited(entries: Iterable[Any], key: str, there: Collection[str]) -> Iterato
         kept = hosts_of(entry.get(key, ""), there)
         if kept:
             yield entry | {key: kept}
-
-
-def partition_nodes(entry: Mapping[str, Any], there: Collection[str]) -> dict[str, Any]:
-    """The nodes of a partition that the twin has."""
-    given = entry.get("Nodes", "")
-    return {} if str(given).upper() == "ALL" else {"Nodes": hosts_of(given, there)}
-
-
-def switches(entries: Iterable[Mapping[str, Any]], there: Collection[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield the switches that have nodes of the twin, or other switches that are left."""
-    left = list(limited((one for one in entries if "Nodes" in one), "Nodes", there))
-    above = [one for one in entries if "Nodes" not in one]
-    while above:
-        names = [one["SwitchName"] for one in left]
-        ready = [one for one in above if set(expand(str(one["Switches"]))) & set(names)]
-        if not ready:
-            break
-        left += [{**one, "Switches": hosts_of(one["Switches"], names)} for one in ready]
-        above = [one for one in above if one not in ready]
-    yield from left
 
 
 def with_hosts(values: Any, there: Collection[str], *, top: bool = False) -> Any:

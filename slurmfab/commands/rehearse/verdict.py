@@ -140,7 +140,7 @@ def write(found: Rehearsal, out: TextIO, *, verbose: bool = False) -> None:
 def twin_lines(found: Rehearsal) -> list[str]:
     """Which hosts the twin had, and whose state."""
     missing = [host for left in found.twin.values() for host in left]
-    lacks = f"; of their kinds it lacks {fold(missing)}" if missing else ""
+    lacks = f"; of their kinds {fold(missing)} are in slurm.conf alone" if missing else ""
     state = f"state and database of the backup of {found.state_of}" if found.state_of else "no jobs and no history"
     return [f"Twin: {fold(found.twin)}{lacks}; {state}"]
 

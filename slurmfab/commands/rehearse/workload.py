@@ -68,13 +68,15 @@ class TwinJob:
 
     shape: Shape  # for each node, not for all together
     is_recorded: bool = True  # as the workload's
+    whole: Shape | None = None  # what the jobs asked for, likewise, where the twin has not so many or so large nodes
 
     @property
     def title(self) -> str:
-        """Whose it is, in words: `ann, account physics, partition main, QOS normal`."""
+        """Whose it is, in words: `ann, account physics, partition main, QOS normal, 3 nodes`."""
         one = self.shape
         named = (("account", one.account), ("partition", one.partition), ("QOS", one.qos), ("GRES", one.gres))
-        return ", ".join((one.user, *(f"{word} {value}" for word, value in named if value)))
+        nodes = (f"{one.nodes} nodes",) if one.nodes > 1 else ()
+        return ", ".join((one.user, *(f"{word} {value}" for word, value in named if value), *nodes))
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -93,27 +95,33 @@ def fit(workload: Workload, nodes: Sequence[Node]) -> tuple[TwinJob, ...]:
 
     Time limit, account, partition, QOS and features stay as they are. A kind for which the twin has no node stays, too.
     """
-    return tuple(TwinJob(_fitted(shape, nodes), workload.is_recorded) for shape in workload.shapes[:MOST_KINDS])
+    wholes = [_of_each_node(shape) for shape in workload.shapes[:MOST_KINDS]]
+    pairs = [(whole, _fitted(whole, nodes)) for whole in wholes]
+    return tuple(TwinJob(cut, workload.is_recorded, whole if whole != cut else None) for whole, cut in pairs)
 
 
-def _fitted(shape: Shape, nodes: Sequence[Node]) -> Shape:
-    wanted = set(shape.partition.split(","))
-    there = [node for node in nodes if wanted & {*node.partitions}]
+def _of_each_node(shape: Shape) -> Shape:
+    """What jobs asked for, for each of their nodes."""
     count = max(shape.nodes, 1)
     cpus, memory = -(-shape.cpus // count), -(-shape.memory // count)
     gres = ",".join(f"{name}:{-(-int(amount) // count)}" for name, amount in _amounts(shape.gres))
-    whole = shape._replace(nodes=count, cpus=max(cpus, 1), memory=memory, gres=gres)
+    return shape._replace(nodes=count, cpus=max(cpus, 1), memory=memory, gres=gres)
+
+
+def _fitted(whole: Shape, nodes: Sequence[Node]) -> Shape:
+    wanted = set(whole.partition.split(","))
+    there = [node for node in nodes if wanted & {*node.partitions}]
     if not there:
         return whole
     most = max(node.gpus for node in there)
     room = ",".join(
         f"{name}:{min(int(amount), most) if name.startswith('gpu') and most else amount}"
-        for name, amount in _amounts(gres)
+        for name, amount in _amounts(whole.gres)
     )
     return whole._replace(
-        nodes=min(count, len(there)),
+        nodes=min(whole.nodes, len(there)),
         cpus=min(whole.cpus, max(node.cpus for node in there)),
-        memory=min(memory, max(node.memory for node in there)),
+        memory=min(whole.memory, max(node.memory for node in there)),
         gres=room,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -28,7 +28,10 @@ WELL = JobTally(1, 1)
 
 @dataclass
 class Slurm:
-    """A slurmctld that takes jobs: `says` has what sbatch prints for a user, `states` how each job is when asked."""
+    """A slurmctld that takes jobs.
+
+    `says` has what sbatch prints for a user or an option, `states` how each job is when asked.
+    """
 
     says: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -47,8 +50,8 @@ class Slurm:
 
     def sbatch(self, number: int, line: str) -> str:
         user = line.partition("--user=")[2].split()[0]
-        if user in self.says:
-            return f"{number}|1|{self.says[user]}"
+        if said := next((said for part, said in self.says.items() if part == user or part in line), ""):
+            return f"{number}|1|{said}"
         self.taken += 1
         return f"{number}|0|sbatch: lua: hello {self.taken}"
 
@@ -107,6 +110,43 @@ def test_a_job_that_sbatch_refuses_has_its_words() -> None:
         Fate(ANN, "refused", "no such QOS"),
         Fate(BOB, "ended"),
     )
+
+
+WIDE = replace(ANN, whole=ANN.shape._replace(nodes=40))
+
+
+@pytest.mark.parametrize(
+    ("says", "states", "fate", "whole"),
+    [
+        ({}, {"2": ("PENDING", "Resources")}, "ended", "room"),
+        ({}, {"2": ("PENDING", "Nodes required for job are DOWN, DRAINED")}, "ended", "room"),
+        ({}, {"2": ("PENDING", "QOSMaxNodePerJobLimit")}, "ended", "waits"),
+        ({}, {"1": ("PENDING", "QOSMinCpuNotSatisfied"), "2": ("PENDING", "Resources")}, "room", "room"),
+        ({"--nodes=40": "bad count"}, {}, "ended", "refused"),
+        ({"--nodes=1": "too few nodes"}, {"1": ("PENDING", "Resources")}, "room", "room"),
+        ({"--nodes=": "no such QOS"}, {}, "refused", "refused"),
+    ],
+)
+def test_a_kind_that_asks_for_more_than_the_twin_has_is_tried_in_its_own_size_as_well(
+    says: Mapping[str, str], states: Mapping[str, tuple[str, str]], fate: str, whole: str
+) -> None:
+    slurm = Slurm(says=says, states=states)
+    (found,) = probe(slurm.site(), [WIDE])
+    assert found.whole is not None
+    assert (found.state, found.whole.state) == (fate, whole)
+    assert found.whole.job.title == "ann, account physics, partition main, QOS normal, 40 nodes"
+
+
+def test_a_limit_that_only_the_own_size_of_a_kind_reaches_is_told_with_this_size() -> None:
+    full = Fate(replace(WIDE, shape=ANN.shape._replace(nodes=40), whole=None), "room")
+    refused = replace(full, state="refused", why="too many nodes")
+    told = outcome(Before((Fate(WIDE, "ended", whole=full),)), WELL, (Fate(WIDE, "ended", whole=refused),))
+    assert told.worse == (
+        "Jobs of 1 kind of last week's (9 jobs) are refused after the change: too many nodes. "
+        "Such as those of ann, account physics, partition main, QOS normal, 40 nodes.",
+    )
+    already = outcome(Before((Fate(WIDE, "ended", whole=refused),)), WELL, (Fate(WIDE, "ended", whole=refused),))
+    assert (already.worse, already.unplayed) == ((), ())
 
 
 def test_before_a_change_jobs_run_on_half_of_each_node_and_others_wait_for_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def up(one: twin.Twin) -> tuple[twin.Twin, Lab]:
 
 
 def file_of(text: str, one: twin.Twin) -> str:
-    return twin.file_text(reading.read(text, "cluster.yaml").shape, loaded(text), up(one)[0])
+    return twin.file_text(reading.read(text, "cluster.yaml").shape, loaded(text), LOCK, up(one)[0])
 
 
 def test_a_twin_has_two_nodes_of_each_kind_one_of_each_partition_and_all_hosts_of_services() -> None:
@@ -111,14 +112,43 @@ def test_the_file_of_a_twin_is_the_clusters_with_its_own_hosts_and_addresses() -
     assert values["addresses"]["mn01"] == "10.1.1.10"
     assert [group["hosts"] for group in values["nodes"]] == ["cn[01-02,06]", "gpu[01-02]"]
     assert [group.get("Gres") for group in values["nodes"]] == [None, "gpu:a100:2"]
-    assert [one["Nodes"] for one in values["partitions"]] == ["ALL", "cn06", "gpu[01-02]"]
+    assert [one["Nodes"] for one in values["partitions"]] == ["ALL", "cn06", "gpu[01-03]"]
     assert values["partitions"][2]["MaxTime"] == "1-00:00:00"
     assert values["slurm_conf"] == {"SlurmdTimeout": "100"}
     assert values["database"] == {"host": "db01"}
-    assert [one["SwitchName"] for one in values["topology"]] == ["s1", "s2", "top"]
-    assert values["topology"][0]["Nodes"] == "cn[01-02,06],gpu01"
-    assert values["topology"][2]["Switches"] == "s[1-2]"
+    assert values["topology"] == reading.read(TEXT, "cluster.yaml").shape["topology"]
     assert loading.parse(json.dumps(values), "twin").hosts == ("mn01", "db01", "cn01", "cn02", "cn06", "gpu01", "gpu02")
+
+
+def test_nodes_that_a_twin_lacks_are_in_its_file_with_their_hardware_and_gpus_as_not_there() -> None:
+    layout = {"CPUs": "8", "Boards": "1", "SocketsPerBoard": "1", "CoresPerSocket": "8", "ThreadsPerCore": "1"}
+    memory = {"RealMemory": "15520"}
+    assert json.loads(file_of(TEXT, made()))["future_nodes"] == [
+        {"hosts": "cn[03-05]", **layout, **memory, "Feature": "slow"},
+        {"hosts": "gpu03", **layout, **memory, "Gres": "gpu:a100:2"},
+    ]
+
+
+def test_the_twin_of_a_large_cluster_names_all_of_its_nodes() -> None:
+    kinds = {"a": "Weight: 1", "b": "Feature: ib", "c": "Gres: 'gpu:2'", "d": "Weight: 4"}
+    groups = "".join(f"  - {{hosts: '{kind}[1-250]', {more}}}\n" for kind, more in kinds.items())
+    text = f"cluster: big\ncontrollers: [mn01]\nnodes:\n{groups}"
+    locked = replace(
+        LOCK, hosts={f"{kind}{n}": HostLock("x", hardware=HARDWARE) for kind in kinds for n in range(1, 251)}
+    )
+    wanted = ((loaded(text), locked),)
+    one = twin.make("t1", twin.choose(wanted), wanted, "trixie")
+    values = twin.file_text(reading.read(text, "cluster.yaml").shape, loaded(text), locked, up(one)[0])
+    found = loading.parse(values, "twin")
+    assert [group.hosts for group in found.nodes] == [(f"{kind}1", f"{kind}2") for kind in kinds]
+    assert {*found.named_nodes} == {*loaded(text).compute_nodes}
+    assert len(found.future_nodes) == len(kinds)
+
+
+def test_nodes_that_are_not_there_yet_on_the_cluster_are_not_there_on_its_twin() -> None:
+    text = TEXT.replace("partitions:", "future_nodes:\n  - {hosts: 'big[1-9]', CPUs: 128}\npartitions:")
+    text = text.replace('"cn[01-06],gpu01"', '"cn[01-06],gpu01,big[1-9]"')
+    assert json.loads(file_of(text, made(text)))["future_nodes"][-1] == {"hosts": "big[1-9]", "CPUs": "128"}
 
 
 def test_the_file_of_a_twin_names_no_address_and_no_server_of_the_cluster() -> None:
@@ -139,7 +169,15 @@ def test_the_lock_of_a_twin_has_the_numbers_of_users_and_the_keys_of_its_own_hos
 
 def test_what_a_twin_cannot_tell_is_named() -> None:
     unknown = "\n".join(made().unknown)
-    for word in ("hardware", "networks", "it lacks cn[03-05],gpu03", "/home", "sql.example.org", "jump hosts", "mail"):
+    for word in (
+        "hardware",
+        "networks",
+        "cn[03-05],gpu03 are in its slurm.conf alone",
+        "/home",
+        "sql.example.org",
+        "jump hosts",
+        "mail",
+    ):
         assert word in unknown
 
 

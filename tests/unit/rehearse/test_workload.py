@@ -43,6 +43,12 @@ def test_a_kind_when_fitted_asks_for_no_more_than_the_nodes_of_its_partitions_ha
     assert " ".join(job.options) == options
 
 
+def test_a_kind_that_is_cut_keeps_what_it_asked_for() -> None:
+    wide = ANN._replace(nodes=40, cpus=80)
+    small, cut = fit(Workload(shapes=(ANN, wide)), NODES)
+    assert (small.whole, cut.whole, cut.shape.nodes) == (None, wide._replace(cpus=2), 2)
+
+
 def test_a_twin_gets_the_first_kinds_of_many() -> None:
     shapes = tuple(ANN._replace(minutes=number) for number in range(MOST_KINDS + 10))
     assert [job.shape for job in fit(Workload(shapes=shapes), NODES)] == list(shapes[:MOST_KINDS])
