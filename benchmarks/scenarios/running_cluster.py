@@ -21,9 +21,11 @@ ALL_CHECKS = "check-cluster, all checks"
 ONE_CORE_FREE, NO_CORE_FREE = "a core of each node is free", "jobs have all cores"
 QUEUE = """
 cd /tmp
-set -- $(sinfo --noheader --format='%c %m' | sort -n | head -1); cores=$1 most=$(($2 * 6 / 10))  # so that one fits a node
+set -- $(sinfo --noheader --format='%c %m' | sort -n | head -1)
+cores=$1 most=$(($2 * 6 / 10))  # so that one fits a node
 for number in $(seq 44); do
-    runuser -u slurm -- sbatch --quiet --nodes=1 --cpus-per-task={share} --mem=$most --output=/dev/null --wrap='sleep 3600'
+    runuser -u slurm -- sbatch --quiet --nodes=1 --cpus-per-task={share} --mem=$most --output=/dev/null \\
+        --wrap='exec sleep 3600'
 done
 until [ "$(squeue --noheader --states=RUNNING | wc -l)" = 4 ]; do sleep 0.2; done
 """
