@@ -44,7 +44,7 @@ done
 """Shell text: slurmd under several names on one host."""
 
 READY = "test $(sinfo --noheader --Node --format='%N %T' | sort -u | grep -c ' idle$') = {}"
-UNTIL = "for round in $(seq 600); do {} && exit 0; sleep 0.1; done; sinfo --Node; exit 1"
+UNTIL = "for round in $(seq 600); do {} && exit 0; sleep 0.1; done; sinfo --all --long; exit 1"
 HAVE_IT = (
     "test $(for pid in $(pgrep -f 'slurmd.*--conf-server'); do "
     "grep -sx '{key}={value}' /proc/$pid/root/var/lib/slurm/slurmd/conf-cache/slurm.conf; done | wc -l) -ge {count}"
