@@ -49,6 +49,7 @@ def test_every_template_says_where_it_goes_and_who_watches_it() -> None:
         ), path
         assert re.search(
             "watched by (slurm|mariadb|systemd|prometheus|sssd)|loaded by slurmfab-firewall.service|"
-            "slurm(ctld|d) reads it anew|(login shells|logins|podman and skopeo|enroot|srun and job steps) reads? it",
+            "(slurm(ctld|d)|firewalld) reads it anew|"
+            "(login shells|logins|podman and skopeo|enroot|srun and job steps) reads? it",
             first,
         ), path

@@ -14,10 +14,12 @@ from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.ports import Ports, Target, needed, of_host, port, ring, srun_ports
 from slurmfab.cluster.inventory.trusted_addresses import of_host as of_addresses
+from slurmfab.cluster.slurm.software import FIREWALLD
 from slurmfab.commands.checks.applies import DoesNotApply, foundation
 from slurmfab.commands.checks.daemons import listening_ports
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
+from slurmfab.on_hosts.agent.files.firewalld_zone import ZONE, let_in
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -77,9 +79,12 @@ def test_services_are_reached(host: CheckedHost, cluster: Cluster, others: Mappi
 
 
 def test_strangers_are_kept_out(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
-    """with firewall: managed, nftables has slurmfab's rules: they let other hosts in, and nobody else"""
+    """with firewall: managed, nftables has slurmfab's rules, or firewalld its zone: hosts are let in, others are not"""
     if cluster.firewall is None or cluster.firewall.mode != MANAGED:
         raise DoesNotApply("the cluster file does not ask for it")
+    if host.service(FIREWALLD).is_running:
+        refuse_without_zone(host, cluster, lock)
+        return
     found = host.run("nft list table inet slurmfab")
     assert found.rc == 0, f"{host.name} has no rules of slurmfab's: {last_words(found)}. Repair: {deploy(host.name)}"
     rules = [re.sub("[{},]", " ", line).split() for line in found.stdout.splitlines()]
@@ -96,6 +101,16 @@ def test_strangers_are_kept_out(host: CheckedHost, cluster: Cluster, lock: Lock)
         f"the rules of {host.name} are gone after its next boot: slurmfab-firewall is not enabled. Repair: "
         f"{deploy(host.name)}"
     )
+
+
+def refuse_without_zone(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """Refuse, by AssertionError, a firewalld that does not let the cluster's hosts in, now or after its next start."""
+    for words, when in (("", ""), ("--permanent ", " after its next start")):
+        lets_in = let_in(host.run(f"firewall-cmd {words}--info-zone={ZONE}").stdout)
+        shut_out = [one for one in lock.hosts if one in cluster.hosts and not is_let_in(cluster, lock, one, lets_in)]
+        assert not shut_out, (
+            f"firewalld on {host.name} does not let {shut_out[0]} in{when}. Repair: {deploy(host.name)}"
+        )
 
 
 def is_among(ports: Ports, words: Collection[str]) -> bool:

@@ -85,6 +85,7 @@ PHASES = (
     Phase("token key", rest.key, prepares=True, needs=OWN),
     Phase("registry certificate", registry.certificate, prepares=True, needs=OWN),
     Phase("firewall", firewall.resources, needs=OWN, guards_logins=True, taken_back=True),
+    Phase("firewall zone", firewall.zone, needs=OWN, taken_back=True),
     Phase("hosts file", hosts_file.resources, needs=OWN),
     Phase("files", files.resources, needs=OWN, taken_back=True),
     Phase("connections", firewall.connections),

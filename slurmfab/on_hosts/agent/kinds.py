@@ -32,6 +32,7 @@ KINDS = {
     "fetched-files": "slurm.fetched_files:FetchedFiles",
     "file": "files.file:File",
     "firewall-rules": "files.firewall_rules:FirewallRules",
+    "firewalld-zone": "files.firewalld_zone:FirewalldZone",
     "free-space": "files.free_space:FreeSpace",
     "group": "identities.user:Group",
     "group-members": "people.group_members:GroupMembers",

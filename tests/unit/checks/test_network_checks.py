@@ -123,5 +123,32 @@ def test_rules_that_leave_a_port_open_or_a_host_out_are_told(
     for shell in shells.values():
         shell.rules["nft list table"] = CommandResult(0 if text else 1, text.encode(), b"No such file or directory")
         shell.rules["systemctl is-enabled slurmfab-firewall"] = "enabled"
+        shell.rules["systemctl is-active firewalld"] = CommandResult(3, b"inactive", b"")
     found = [one for one in look("network").having("failed") if one.host == "n1" and "strangers" in one.check]
     assert [words in one.cause for one in found] == ([True] if words else []), found
+
+
+ZONE = "slurmfab (active)\n  target: ACCEPT\n  interfaces: \n  sources: 10.0.0.0/24 10.2.0.0/24\n  ports: \n"
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        ((ZONE, ZONE), ""),
+        ((ZONE.replace("10.0.0.0/24 ", ""), ZONE), "firewalld on n1 does not let ctl in. Repair"),
+        ((ZONE.replace("ACCEPT", "default"), ZONE), "firewalld on n1 does not let ctl in. Repair"),
+        ((ZONE, ""), "firewalld on n1 does not let ctl in after its next start. Repair"),
+    ],
+    ids=["right", "host-kept-out", "other-target", "not-permanent"],
+)
+def test_a_firewalld_when_its_zone_does_not_let_a_host_in_then_that_is_told(
+    look: Look, shells: dict, known: Inventory, shown: tuple[str, str], words: str
+) -> None:
+    now, later = shown
+    known.cluster.__dict__["firewall"] = Firewall()
+    for shell in shells.values():
+        shell.rules["systemctl is-active firewalld"] = "active"
+        shell.rules["firewall-cmd --info-zone"] = now
+        shell.rules["firewall-cmd --permanent --info-zone"] = CommandResult(0 if later else 112, later.encode(), b"")
+    found = [one for one in look("network").having("failed") if one.host == "n1" and "strangers" in one.check]
+    assert [words in f"{one.cause} Repair: {one.repair}" for one in found] == ([True] if words else []), found

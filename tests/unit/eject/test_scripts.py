@@ -59,7 +59,7 @@ def test_every_kind_of_resource_has_commands_or_needs_none_or_is_known_to_have_n
     left = KINDS.keys() - SPEAKERS.keys() - WITHOUT_COMMANDS
     assert sorted(left) == [
         *("associations-gone", "directory-service", "dnf-packages-exchanged", "dnf-updates", "fault"),
-        *("firewall-rules", "hostbased-logins", "jobs-ended"),
+        *("firewall-rules", "firewalld-zone", "hostbased-logins", "jobs-ended"),
         *("machine-reboot", "mig", "moved-ids", "munge-key-switch", "no-kept-secrets", "node-logins", "node-reboot"),
         *("packages-exchanged", "person-gone", "proved-dump", "renewed-daemon", "renewed-daemons", "restored"),
         *("restored-database", "restored-files", "restored-state", "server-certificate", "shared-files"),

@@ -15,13 +15,15 @@ from slurmfab.cluster.inventory import ports, trusted_addresses
 from slurmfab.cluster.inventory.firewall import MANAGED, Firewall
 from slurmfab.cluster.inventory.lock import HostLock
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.cluster.slurm.software import NFTABLES
+from slurmfab.cluster.slurm.software import FIREWALLD, NFTABLES
 from slurmfab.core.plan.own_address import trusted_address
 from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
 from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files import firewalld_zone
 from slurmfab.on_hosts.agent.files.firewall_rules import DROP_IN, OF, UNIT, FirewallRules
+from slurmfab.on_hosts.agent.files.firewalld_zone import FirewalldZone
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.nodes.connections import Connections
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
@@ -32,9 +34,9 @@ REJECT = "counter reject with icmpx type admin-prohibited"
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The rules of a host; their removal where slurmfab is not to have any there."""
+    """The rules of a host without firewalld; their removal where slurmfab is not to have any there."""
     firewall, unproved = plan_input.cluster.firewall, LoginGuard(proved=False)
-    if firewall and firewall.mode == MANAGED:
+    if firewall and firewall.mode == MANAGED and not has_firewalld(plan_input, host):
         files = (
             OwnedFile(FIREWALL_RULES, rules(plan_input, host, firewall)),
             OwnedFile(f"{UNIT_FILES}/{UNIT}", fill(UNIT, {"rules": FIREWALL_RULES})),
@@ -42,6 +44,24 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         )
         return unproved, FirewallRules(OF, files)
     return (unproved, FirewallRules(OF, ())) if plan_input.owns(host, OF) else ()
+
+
+def zone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The zone of firewalld that lets in whom slurmfab's rules would, where firewalld is at work; or its removal.
+
+    It shuts nobody out, so no login has to prove it.
+    """
+    firewall = plan_input.cluster.firewall
+    if firewall and firewall.mode == MANAGED and has_firewalld(plan_input, host):
+        sources = tuple(sorted(one for some in friends(plan_input).values() for one in some))
+        file = OwnedFile(firewalld_zone.PATH, fill("slurmfab-zone.xml", {"sources": sources}))
+        return (FirewalldZone(firewalld_zone.OF, (file,), sources),)
+    return (FirewalldZone(firewalld_zone.OF, ()),) if plan_input.owns(host, firewalld_zone.OF) else ()
+
+
+def has_firewalld(plan_input: PlanInput, host: str) -> bool:
+    """Whether firewalld is at work on a host."""
+    return host in plan_input.facts and plan_input.facts[host].services.get(FIREWALLD) == "active"
 
 
 def rules(plan_input: PlanInput, host: str, firewall: Firewall) -> str:
@@ -160,7 +180,7 @@ def ring(plan_input: PlanInput) -> dict[str, str]:
     return ports.ring(there, plan_input.cluster.controller)
 
 
-def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:  # noqa: ARG001 - the same on all hosts
-    """The package of nft."""
+def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The package of nft, where slurmfab has rules of its own."""
     firewall = plan_input.cluster.firewall
-    return (NFTABLES,) if firewall and firewall.mode == MANAGED else ()
+    return (NFTABLES,) if firewall and firewall.mode == MANAGED and not has_firewalld(plan_input, host) else ()

@@ -8,12 +8,8 @@ from collections.abc import Iterator
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.firewall import MANAGED
-from slurmfab.cluster.slurm.software import FIREWALLD
 from slurmfab.core.plan.phases import firewall
 from slurmfab.core.plan.plan_input import PlanInput
-
-UFW = "ufw"
-MOST_SOURCES = 8  # addresses in a message
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
@@ -29,26 +25,24 @@ def refuse_unfit(plan_input: PlanInput) -> None:
 
 def _managers(plan_input: PlanInput) -> Iterator[str]:
     """Yield what is said of each manager of rules that is at work."""
-    at_work = {
-        FIREWALLD: [host for host, one in plan_input.facts.items() if one.services.get(FIREWALLD) == "active"],
-        UFW: [host for host, one in plan_input.facts.items() if one.ufw],
-    }
-    for manager, hosts in at_work.items():
-        if hosts:
-            off = "ufw disable" if manager == UFW else f"systemctl disable --now {manager}"
-            zone = f", or let the cluster's hosts in: {trusted_zone(plan_input)}" if manager == FIREWALLD else ""
-            yield (
-                f"firewall: {manager} is at work on {fold(hosts)}, and drops what it does not know, whatever "
-                f"slurmfab's rules let in. End it there ({off}), or write firewall: checked, open with {manager} "
-                f"the ports that docs/firewall.md lists{zone}, and slurmfab tells what is blocked."
-            )
-
-
-def trusted_zone(plan_input: PlanInput) -> str:
-    """The command by which firewalld lets in the cluster's hosts, as slurmfab's rules would."""
-    sources = [one for some in firewall.friends(plan_input).values() for one in some]
-    words = [f"--add-source={one}" for one in (sources if len(sources) <= MOST_SOURCES else ("NETWORK",))]
-    return f"firewall-cmd --permanent --zone=trusted {' '.join(words)} && firewall-cmd --reload"
+    hosts = [host for host, one in plan_input.facts.items() if one.ufw]
+    if hosts:
+        yield (
+            f"firewall: ufw is at work on {fold(hosts)}, and drops what it does not know, whatever slurmfab's rules "
+            "let in. End it there (ufw disable), or write firewall: checked, open with ufw the ports that "
+            "docs/firewall.md lists, and slurmfab tells what is blocked."
+        )
+    restricting = [
+        host
+        for host in plan_input.facts
+        if firewall.has_firewalld(plan_input, host) and firewall.restricts_ssh(plan_input, host)
+    ]
+    if restricting:
+        yield (
+            f"firewall: admins: firewalld is at work on {fold(restricting)} and decides there from where SSH is let "
+            "in; slurmfab's zone lets in the cluster's hosts alone. Remove admins and users, and write such a rule "
+            "with firewall-cmd; or end firewalld there (systemctl disable --now firewalld)."
+        )
 
 
 def _unknown(plan_input: PlanInput) -> Iterator[str]:

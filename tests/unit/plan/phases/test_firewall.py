@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 from typing import Any
 
@@ -14,7 +15,9 @@ from slurmfab.core.plan.phases import firewall, packages
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.firewall import refuse_unfit
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
+from slurmfab.on_hosts.agent.files import firewalld_zone
 from slurmfab.on_hosts.agent.files.firewall_rules import FirewallRules
+from slurmfab.on_hosts.agent.files.firewalld_zone import FirewalldZone
 from slurmfab.on_hosts.agent.nodes.connections import Connections
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 
@@ -63,6 +66,30 @@ def test_ssh_is_for_admins_on_every_host_and_for_users_where_they_log_in() -> No
     assert "dport { 22 }" not in rules(admins, "c1"), "users come from everywhere"
 
 
+def test_a_host_when_firewalld_is_at_work_then_its_zone_lets_members_in_and_it_has_no_rules_of_nftables() -> None:
+    known = wanted("firewall: {trusted: 10.7.0.0/24}\n", services={"firewalld": "active"})
+    (zone,) = firewall.zone(known, "n1")
+    assert firewall.resources(known, "n1") == ()
+    assert isinstance(zone, FirewalldZone)
+    assert "10.7.0.0/24" in zone.sources
+    assert {*zone.sources} == {one for some in firewall.friends(known).values() for one in some}
+    text = zone.by_path()[firewalld_zone.PATH].text
+    assert text.startswith('<?xml version="1.0" encoding="utf-8"?>\n<zone target="ACCEPT">\n')
+    assert re.findall('<source address="(.*)"/>', text) == [*zone.sources]
+    assert "nftables" not in packages.wanted(known, "n1")
+
+
+def test_a_host_when_firewalld_has_come_or_gone_then_the_other_kind_of_rules_goes() -> None:
+    come = wanted("firewall: managed\n", services={"firewalld": "active"}, owned=("firewall",))
+    assert firewall.resources(come, "n1") == (LoginGuard(proved=False), FirewallRules("firewall", ()))
+    assert firewall.zone(come, "n1") != ()
+    gone = wanted("firewall: managed\n", owned=("firewall", "firewalld"))
+    assert firewall.zone(gone, "n1") == (FirewalldZone("firewalld", ()),)
+    assert rules(gone, "n1")
+    none = wanted("firewall: none\n", owned=("firewalld",))
+    assert (firewall.resources(none, "n1"), firewall.zone(none, "n1")) == ((), (FirewalldZone("firewalld", ()),))
+
+
 @pytest.mark.parametrize("host", ["c1", "n1"])
 def test_nft_takes_the_rules(host: str) -> None:
     known = wanted(
@@ -98,9 +125,9 @@ def test_each_host_tries_what_it_needs_of_those_in_the_run() -> None:
     ("more", "facts", "why"),
     [
         (
-            "managed",
+            "{admins: 10.9.0.0/16, users: 10.8.0.0/16}",
             {"services": {"firewalld": "active"}},
-            "firewalld is at work on c1,n.1-2.*disable --now firewalld.*--zone=trusted --add-source=10.*--reload",
+            "firewalld is at work on c1,n.1-2. and decides there from where SSH.*disable --now firewalld",
         ),
         ("managed", {"ufw": True}, "ufw disable.*firewall: checked"),
         (
@@ -120,6 +147,7 @@ def test_what_would_shut_hosts_or_the_deployer_out_is_refused(more: str, facts: 
     [
         ("checked", {"services": {"firewalld": "active"}}),
         ("managed", {"services": {"firewalld": "inactive"}, "way": ("10.0.5.1",)}),
+        ("managed", {"services": {"firewalld": "active"}}),
         ("{admins: 10.9.0.0/16}", {"way": ("10.9.0.7",)}),
         ("{admins: 10.9.0.0/16}", {"way": ("10.0.5.1", "10.0.6.1")}),
     ],
