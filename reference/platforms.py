@@ -54,6 +54,7 @@ EXPLAINED: Mapping[str, str] = {
     "cluster/inventory/slurm_packages.py": "the key `slurm`, with its sources for apt",
     "lab/": LAB,
     "cli/tasks/lab.py": LAB,
+    "commands/rehearse/hand_made.py": LAB,
     "core/plan/phases/files.py": "files of apt come before any package",
     "base/paths.py": "paths of slurmfab's files for apt",
     "commands/update/": "why a package stays, in apt's words",

@@ -170,6 +170,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "munge": strict_object({"made": _LINE, "trouble": _TEXT, "decoded": _LINES}, {}),
         "node_health": strict_object({"causes": _LINES}, {}),
         "node_jobs": strict_object({"pending": core_schema.list_schema(_TABLE), "reservations": _TABLE}, {}),
+        "owners": _owners(),
         "saved": strict_object({}, {"next_job_id": _COUNT, "files": _COUNT, "jobs": numbers}),
         "support": _support(),
         "slurm": core_schema.dict_schema(_LINE, core_schema.union_schema([_TEXT, _ROWS])),
@@ -334,6 +335,14 @@ def _job_shapes() -> core_schema.CoreSchema:
     shapes = core_schema.list_schema(core_schema.tuple_schema(shape, strict=False), max_length=2000)
     counts = dict.fromkeys(("since", "until", "jobs", "more"), _COUNT)
     return strict_object({"accounting": _FLAG, **counts, "shapes": shapes}, {})
+
+
+def _owners() -> core_schema.CoreSchema:
+    """Files and directories with their owners (`slurmfab.on_hosts.agent.files.owners.read`)."""
+    name = core_schema.str_schema(pattern=r"^[^-:\pC\p{Zl}\p{Zp}][^:\pC\p{Zl}\p{Zp}]*\z", max_length=200)
+    kind, mode = core_schema.literal_schema(["directory", "file"]), core_schema.int_schema(ge=0, le=0o7777)
+    row = core_schema.tuple_schema([_PATH, kind, name, name, mode], strict=False)
+    return core_schema.list_schema(row, max_length=4000)
 
 
 def _found_files() -> core_schema.CoreSchema:

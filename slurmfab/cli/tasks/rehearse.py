@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
-from slurmfab.cli.tasks.command import Inside, command, number
+from slurmfab.cli.tasks.command import HOSTS_ELSEWHERE, Inside, command, number
 from slurmfab.cli.tasks.options import COMMON, CONNECTION, Common
 
 REFUSED: Mapping[str, tuple[str, ...]] = {
@@ -15,6 +16,7 @@ REFUSED: Mapping[str, tuple[str, ...]] = {
     "restore": ("database",),
     "rotate-munge-key": (),
     "remove-node": (),
+    "import": (),
 }  # fmt: skip
 """The tasks that can be rehearsed, each with the options that make no sense on a twin."""
 
@@ -36,13 +38,15 @@ def rehearse(
 
     The twin has the cluster's controllers, database and login hosts, some nodes of each kind, and the state and the
     database of the newest backup. Its hosts are containers on this machine, which needs root and the packages that labs
-    need. Jobs like last week's run there meanwhile. The cluster is asked, and nothing is changed on it. What stands in
+    need. For an import, they are made by hand like the cluster's, and the deployment behind it is carried out as well.
+    Jobs like last week's run there meanwhile. The cluster is asked, and nothing is changed on it. What stands in
     front of the command is for the rehearsal. Exit codes: 0 all went well, 1 the change fails or does harm, or there
     can be no twin, 2 wrong input, 4 it went well, and something is to be looked at first.
 
     Examples:
         fab rehearse deploy
         fab rehearse --kill 3 upgrade --to 26.05
+        fab rehearse import --hosts ctl
         fab rehearse --power-cut n2 --keep restore configs/cluster.backups/titanic-20261121T143200Z.tar
     """
     from slurmfab.commands.rehearse import rehearsing
@@ -50,9 +54,31 @@ def rehearse(
     refuse(command)
     values = Common(**{one: command.given.get(one) or getattr(common, one) for one in COMMON})
     kills = number(kill, "--kill") or 0
+    if command.name == "import":
+        return takeover(values, command, kills=kills, power_cut=power_cut, keep=keep)
     key = identity or command.given.get("identity", "")
     wanted = rehearsing.Wanted(command.words, command.given.get("hosts", ""), kills, power_cut, keep, key)
     return rehearsing.rehearse(values.cluster, wanted, values.output)
+
+
+def takeover(values: Common, command: Inside, *, kills: int, power_cut: str, keep: bool) -> int:
+    """Rehearse an import, and the deployment that follows it."""
+    from slurmfab.cli.tasks import host_files
+    from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+    from slurmfab.commands.import_cluster.importing import ADOPT, ImportOptions
+    from slurmfab.commands.rehearse import rehearsing
+    from slurmfab.commands.rehearse import takeover as rehearsal
+
+    given = command.given
+    hosts = given.get("hosts", "")
+    if HOSTS_ELSEWHERE.search(hosts):
+        hosts = host_files.resolved(values, hosts, newcomers=True)
+    user, key, become, gateway = (given.get(name, "") for name in ("user", "key", "become", "gateway"))
+    port, accept_new = number(given.get("port", ""), "--port"), given.get("accept_new_host_keys", False)
+    contact = ConnectionOptions(user, key, port, become, gateway, accept_new)
+    options = ImportOptions(given.get("adopt", ADOPT[0]), given.get("keep_files", False))
+    wanted = rehearsing.Wanted(("deploy",), "", kills, power_cut, keep, shown=shlex.join(command.words))
+    return rehearsal.rehearse(values.cluster, rehearsal.Source(hosts, contact, options), wanted, values.output)
 
 
 def refuse(command: Inside) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
@@ -140,23 +141,37 @@ def import_cluster(
 
     Raises SlurmfabError if it cannot be imported, or a file exists already; nothing was written.
     """
+    path = loading.named_path(cluster)
+    asked, takeover = surveyed(path, hosts, connection, output, wanted)
+    known = writing.write(path, takeover, lambda made: lock_of(made, asked))
+    told = (*remarks(asked), *takeover.remarks)
+    code = LEFT_OUT if silent(asked) else DONE
+    write(text(known, asked, takeover, told, output), output.stream)
+    output.write_json(imported(known, asked, takeover, told, code))
+    return code
+
+
+def surveyed(
+    path: Path, hosts: str, connection: ConnectionOptions, output: Output, wanted: ImportOptions
+) -> tuple[Asked, Takeover]:
+    """Ask a cluster, and make its cluster file, which shall be at this path; nothing is written.
+
+    Raises SlurmfabError if it cannot be imported, or a file exists already.
+    """
     if not hosts:
         raise InputError(f"Name the controller of the cluster: {FAB} import --hosts CONTROLLER.")
     if wanted.adopt not in ADOPT:
         raise InputError(f"--adopt is {' or '.join(ADOPT)}, not {wanted.adopt!a}.")
-    path = loading.named_path(cluster)
     writing.refuse_existing(path)
     asked = asking.ask(hosts, connection, output)
-    progress = output.progress()
-    discovery.tell_accepted([asked.discovered[name] for name in asked.unpinned], progress.line)
+    discovery.tell_accepted([asked.discovered[name] for name in asked.unpinned], output.progress().line)
     takeover = survey(asked.cluster, adopts_least=wanted.adopt == ADOPT[0], keep_files=wanted.keep_files)
-    known = writing.write(path, takeover, lambda made: lock_of(made, asked))
-    told = (*remarks(asked), *takeover.remarks)
-    lost = [name for name, reason in asked.cluster.unreachable.items() if reason != NOT_ASKED]
-    code = LEFT_OUT if lost else DONE
-    write(text(known, asked, takeover, told, output), output.stream)
-    output.write_json(imported(known, asked, takeover, told, code))
-    return code
+    return asked, takeover
+
+
+def silent(asked: Asked) -> dict[str, str]:
+    """The hosts that did not answer, with the reason; none of those that may not exist yet."""
+    return {name: reason for name, reason in asked.cluster.unreachable.items() if reason != NOT_ASKED}
 
 
 def lock_of(known: Inventory, asked: Asked) -> Lock:

@@ -126,10 +126,16 @@ def on_twin(known: Inventory, wanted: Wanted, output: Output, decrypted: ExitSta
         words += ("--overwrite",) * overwrites  # there are jobs on the twin alone: those of the rehearsal
         found = carried_out(original, replace(wanted, words=words, shown=wanted.command), stage, progress.line, begun)
     keep_record(known.path, files, found)
+    return show(found, stage, output, keep=wanted.keep)
+
+
+def show(found: Rehearsal, stage: Stage, output: Output, *, keep: bool) -> int:
+    """Write what a rehearsal found, and where its twin stays, if it does; the exit code."""
     output.write_json(found)
     write(found, output.stream, verbose=output.verbose)
-    if wanted.keep:
-        progress.line(f"The twin stays up: {stage.cluster_file}. To remove it: {FAB} lab-down --name {made.spec.name}.")
+    if keep:
+        removal = f"{FAB} lab-down --name {stage.lab.name}"
+        output.progress().line(f"The twin stays up: {stage.cluster_file}. To remove it: {removal}.")
     return found.exit_code
 
 
@@ -195,6 +201,25 @@ def former(known: Inventory) -> Inventory | None:
     return None
 
 
+@dataclass(frozen=True)
+class Checked:
+    """The result of check-cluster on the twin."""
+
+    headline: str
+    failed: Mapping[tuple[str, str, str], str]  # what failed, for people, by group, check and host
+
+
+@dataclass(frozen=True)
+class Start:
+    """The twin just before the command."""
+
+    begun: datetime  # when the rehearsal began
+    checked: Checked = field(default_factory=lambda: Checked("", {}))
+    jobs: Before = field(default_factory=Before)
+    told: tuple[str, ...] = ()  # what the command tells besides what it changes, for people
+    is_repair: bool = False  # whether the command repairs what checks find, so that only what they find later counts
+
+
 def carried_out(
     original: Original, wanted: Wanted, stage: Stage, tell: Callable[[str], None], begun: datetime
 ) -> Rehearsal:
@@ -205,21 +230,29 @@ def carried_out(
     bring_up(original, stage)
     before, jobs = checked(stage), begin_jobs(original, wanted, stage)
     write_files(original.known, made, stage)
+    return played(original, wanted, stage, Start(begun, before, jobs), tell)
+
+
+def played(original: Original, wanted: Wanted, stage: Stage, start: Start, tell: Callable[[str], None]) -> Rehearsal:
+    """Carry the command out on a twin that is like the cluster, and look at what that did."""
+    made = twin.placed(stage.twin, stage.lab)
     tell(f"rehearsing: {wanted.command}")
     earlier = {one.run for one in records_of(stage)}
     attempts, last = attempted(wanted, stage)
     runs = [one.steps for one in records_of(stage) if one.run not in earlier]
-    outcome, after = end_jobs(original, wanted, stage, jobs), checked(stage)
+    outcome, after = end_jobs(original, wanted, stage, start.jobs), checked(stage)
+    before = start.checked
     found = [*original.refused, *failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
-    look_at = [f"Already before, check-cluster failed: {one}" for one in before.failed.values()]
+    known = [text for key, text in before.failed.items() if not start.is_repair or key in after.failed]
+    look_at = [f"Already before, check-cluster failed: {one}" for one in known]
     look_at += [f"After the command, slurmctld writes: {one}" for one in unexpected(wanted, outcome)]
     look_at += original.notes
     return Rehearsal(
-        original.known.cluster.name, wanted.command, begun, tuple(found), tuple(look_at), attempts, sum(runs, ()),
-        durations(runs, made.standing_for, at_once_of(wanted)), outcome.lines, before.headline, after.headline,
-        {host: made.standing_for.get(host, ()) for host in made.hosts},
+        original.known.cluster.name, wanted.command, start.begun, tuple(found), tuple(look_at), attempts,
+        sum(runs, ()), durations(runs, made.standing_for, at_once_of(wanted)), outcome.lines, before.headline,
+        after.headline, {host: made.standing_for.get(host, ()) for host in made.hosts},
         original.backup.made if original.backup else "",
-        made.unknown if original.workload.is_recorded else (*made.unknown, workload.NO_RECORDS),
+        made.unknown if original.workload.is_recorded else (*made.unknown, workload.NO_RECORDS), start.told,
     )  # fmt: skip
 
 
@@ -359,14 +392,6 @@ def cut_power(process: subprocess.Popen[bytes], stage: Stage, host: str) -> None
 def records_of(stage: Stage) -> tuple[Record, ...]:
     """The records of runs on the twin."""
     return record.load_all(stage.cluster_file)[0]
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The result of check-cluster on the twin."""
-
-    headline: str
-    failed: Mapping[tuple[str, str, str], str]  # what failed, for people, by group, check and host
 
 
 def checked(stage: Stage) -> Checked:

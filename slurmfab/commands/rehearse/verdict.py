@@ -49,7 +49,7 @@ def shown(begun: datetime) -> str:
 @shows(
     "version", "cluster", "command", Key("begun", form=shown), Key("exit_code", text="of the task"),
     "found", "look_at", "attempts", "steps", "durations", "jobs", "checks_before", "checks_after", "twin", "state_of",
-    "unknown",
+    "told", "unknown",
 )  # fmt: skip
 @dataclass(frozen=True)
 class Rehearsal:
@@ -72,6 +72,7 @@ class Rehearsal:
     twin: Mapping[str, tuple[str, ...]]
     state_of: str  # when the backup was made whose state and database the twin has; empty for none
     unknown: tuple[str, ...]  # what the rehearsal cannot tell, for people
+    told: tuple[str, ...] = ()  # what an import tells, such as what it cannot take over, for people
 
     @property
     def exit_code(self) -> int:
@@ -133,6 +134,7 @@ def write(found: Rehearsal, out: TextIO, *, verbose: bool = False) -> None:
     lines += ["", *twin_lines(found), *change_lines(found, verbose=verbose)]
     lines += found.jobs
     lines += [f"Checks before: {found.checks_before}; after: {found.checks_after}"]
+    lines += ["To know:", *(f"  - {one}" for one in found.told)] if found.told else []
     lines += [paint("What the twin cannot tell:", DIM), *(paint(f"  {one}", DIM) for one in found.unknown)]
     terminal.write("\n".join(lines), out)
 

@@ -19,6 +19,7 @@ another:
     {"op": "job-shapes", ...} -> {"job_shapes": {...}}, {"done": true}
     {"op": "found-files"}   -> {"found_files": {...}}, {"done": true}
     {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
+    {"op": "owners", ...}   -> {"owners": [...]}, {"done": true}
     {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
     {"op": "daemon-errors", ...} -> {"daemon_errors": {...}}, {"done": true}
     {"op": "job", ...}      -> {"job": {...}}, {"done": true}
@@ -238,6 +239,7 @@ MODULE_OF = {
     "job-shapes": "accounting.job_shapes",
     "found-files": "slurm.found_files",
     "addresses": "slurm.member_addresses",
+    "owners": "files.owners",
     "logs": "logs.reading",
     "daemon-errors": "services.daemon_log",
     "job": "logs.job_record",

@@ -14,7 +14,9 @@ from slurmfab.cli.tasks import rehearse as task
 from slurmfab.cli.tasks.command import Exit, Inside
 from slurmfab.cli.tasks.command_line import Call, answer
 from slurmfab.cli.tasks.invoke_tasks import check_words
-from slurmfab.commands.rehearse import rehearsing
+from slurmfab.cluster.inventory.connection_options import ConnectionOptions
+from slurmfab.commands.import_cluster.importing import ImportOptions
+from slurmfab.commands.rehearse import rehearsing, takeover
 
 CORE = ParserContext(args=[Argument(names=("help", "h"), optional=True), Argument(names=("list", "l"), optional=True)])
 
@@ -87,6 +89,22 @@ def test_the_identity_that_decrypts_backups_is_an_option_of_the_rehearsal_or_of_
     one = call_of(f"rehearse {line}")
     one.task(**one.given)
     assert [one.identity for one in asked] == ["key"]
+
+
+def test_an_import_is_rehearsed_with_its_own_options_and_the_deployment_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[tuple[str, takeover.Source, rehearsing.Wanted]] = []
+    monkeypatch.setattr(
+        takeover, "rehearse", lambda cluster, source, wanted, _: taken.append((cluster, source, wanted))
+    )
+    line = "rehearse --kill 2 --keep import --hosts ctl --user admin --port 2222 --keep-files --cluster new.yaml"
+    one = call_of(line)
+    one.task(**one.given)
+    source = takeover.Source("ctl", ConnectionOptions("admin", port=2222), ImportOptions("least", keep_files=True))
+    shown = "import --hosts ctl --user admin --port 2222 --keep-files"
+    assert taken == [("new.yaml", source, rehearsing.Wanted(("deploy",), "", 2, "", keep=True, shown=shown))]
+    assert source.words == ("--adopt", "least", "--keep-files")
 
 
 def test_a_command_line_becomes_the_same_words_again() -> None:
