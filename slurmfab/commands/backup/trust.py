@@ -75,6 +75,7 @@ def one_line(value: Any) -> str:
 
 
 YES = "yes"
+TRUSTED = "Trusted by --trust-archive."  # ends what is written of an archive that is trusted by that option
 OTHER_WAYS = (
     "If you have the public key of its maker: --signed-by FILE. If you are sure that nobody has changed the archive: "
     "--trust-archive."
@@ -129,7 +130,7 @@ def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trus
         return
     text = "\n".join(line for one, reason in doubts for line in warning(one, reason, known))
     if trust:
-        write(f"{text}\nTrusted by --trust-archive.", sys.stderr)
+        write(f"{text}\n{TRUSTED}", sys.stderr)
         return
     if not can_ask():
         raise InputError(f"{text}\nNothing was changed. {OTHER_WAYS}")

@@ -28,6 +28,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.commands.backup.archive import Backup
+from slurmfab.commands.backup.trust import TRUSTED
 from slurmfab.commands.rehearse import playing, refused, restored, twin, workload
 from slurmfab.commands.rehearse.jobs_there import has_jobs
 from slurmfab.commands.rehearse.playing import Before, Outcome, Site
@@ -431,7 +432,8 @@ def last_lines(done: Done, place: Path) -> list[str]:
     refused = _REFUSED.search(done.output)
     reasons = refused[1].splitlines() if refused else ["".join(one) for one in _CHECK_FAILED.findall(done.output)]
     output = [line.strip() for line in done.output.splitlines() if line.strip()]
-    errors = [line.rstrip() for line in done.errors.splitlines() if line.strip()][-MOST_LINES:]
+    said_last = done.errors.rpartition(f"{TRUSTED}\n")[2]  # a rehearsal trusts its own copy of an archive
+    errors = [line.rstrip() for line in said_last.splitlines() if line.strip()][-MOST_LINES:]
     if reasons:
         lines = [*(" ".join(reason.split()) for reason in reasons[:MOST_LINES]), *errors]
     else:

@@ -175,3 +175,10 @@ def test_a_failure_without_an_error_is_told_by_its_last_output() -> None:
     output = "slurmctld on ctl refuses the port.\ntitanic: 1 change on 3 hosts; not done: n[1-2] (0.9 s).\n"
     lines = rehearsing.last_lines(Done(1, 1.0, output, "slurm.conf  ctl  1 changed (0.0 to 0.1 s)\n"), Path("/twin"))
     assert lines[0] == "slurmctld on ctl refuses the port."
+
+
+def test_a_restoration_that_is_refused_is_told_without_what_the_trusted_copy_could_do() -> None:
+    errors = (
+        "a.tar: it is not signed.\nIt brings, among other things:\nTrusted by --trust-archive.\nmn01: newer jobs.\n"
+    )
+    assert rehearsing.last_lines(Done(1, 1.0, "", errors), Path("/twin")) == ["mn01: newer jobs."]
