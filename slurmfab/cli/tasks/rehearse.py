@@ -55,6 +55,8 @@ def rehearse(
     values = Common(**{one: command.given.get(one) or getattr(common, one) for one in COMMON})
     kills = number(kill, "--kill") or 0
     if command.name == "import":
+        if identity:
+            raise InputError(f"{FAB} rehearse import reads no backup: leave out --identity. Nothing was started.")
         return takeover(values, command, kills=kills, power_cut=power_cut, keep=keep)
     key = identity or command.given.get("identity", "")
     wanted = rehearsing.Wanted(command.words, command.given.get("hosts", ""), kills, power_cut, keep, key)

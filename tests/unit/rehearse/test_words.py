@@ -60,6 +60,7 @@ def test_all_words_behind_the_command_are_the_commands_own() -> None:
         ("deploy --plan tonight.json", "leave out --plan"),
         ("upgrade --back old.tar", "leave out --back"),
         ("deploy --user admin --retry-failed", "leave out --retry-failed and --user"),
+        ("--identity key import --hosts ctl", "leave out --identity"),
     ],
 )
 def test_a_command_that_cannot_be_rehearsed_is_refused_before_anything_starts(
