@@ -99,11 +99,13 @@ def check(
     *,
     with_failover: bool = False,
     when_done: WhenDone = lambda _known, _run: None,
+    writes_json: bool = True,
 ) -> int:
     """Check a cluster, print the results, keep those of the whole cluster, and return the exit code.
 
     `only`: groups or parts of checks' names, by commas. `with_failover`: only a takeover and back. `when_done`: gets
-    the cluster and the results. Raises InputError if an option is wrong, or the cluster has never been deployed.
+    the cluster and the results. `writes_json`: whether the results are what `--json` is for. Raises InputError if an
+    option is wrong, or the cluster has never been deployed.
     """
     if with_failover and (hosts or only or junit):
         raise InputError("--failover is about the controllers alone: leave out --hosts, --only and --junit.")
@@ -116,7 +118,8 @@ def check(
     if not (hosts or groups or with_failover):
         keep(known, run)
     when_done(known, run)
-    output.write_json(run.verdict)
+    if writes_json:
+        output.write_json(run.verdict)
     return run.verdict.exit_code
 
 

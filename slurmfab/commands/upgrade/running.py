@@ -52,7 +52,7 @@ def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
         run, output, lambda begun: finished.append(carry_out(begun, wanted, options, frozenset(chosen), output))
     )
     if code == DONE and finished == [True]:
-        checked = runner.check(str(known.path), "", "", "", replace(output, json=""))
+        checked = runner.check(str(known.path), "", "", "", output, writes_json=False)
         # The upgrade is done on a busy node, too; what could not be checked there is on the screen.
         return DONE if checked == NOT_ALL_CHECKED else checked
     return code

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,10 +19,12 @@ from slurmfab.base.errors import InputError, LoginRefused, Unreachable
 from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import runner
 from slurmfab.commands.checks.display import Display
 from slurmfab.commands.checks.results import Verdict
 from slurmfab.commands.checks.runner import CHECKS, ORDER, verify
 from slurmfab.commands.checks.shell import CommandResult, NoAnswer
+from slurmfab.core.engine.session import Output
 
 Look = Callable[..., Verdict]
 GONE = "no answer from 10.0.0.3 port 22 within 10 s."
@@ -338,3 +342,17 @@ def test_texts_of_hosts_steer_no_terminal_from_the_junit_file(look: Look, shells
 
 def test_every_file_of_checks_has_its_place_in_the_order() -> None:
     assert sorted(ORDER) == sorted(path.stem.removeprefix("test_") for path in CHECKS.glob("test_*.py"))
+
+
+@pytest.mark.parametrize("is_part", [False, True], ids=["alone", "in-an-upgrade"])
+def test_check_when_standard_output_is_for_json_then_its_text_is_elsewhere_and_a_part_of_a_command_has_no_json(
+    known: Inventory, shells: dict, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_part: bool
+) -> None:
+    monkeypatch.setattr(runner.loading, "load_named", lambda _: known)
+    monkeypatch.setattr(
+        runner, "opener_of", lambda _: lambda _known, hosts: nullcontext({one: shells[one] for one in hosts})
+    )
+    runner.check("", "", "munge", "", Output(json="-"), writes_json=not is_part)
+    printed = capsys.readouterr()
+    assert re.search(r"\d+ checks passed", printed.err)
+    assert (printed.out == "") if is_part else json.loads(printed.out)["cluster"] == "tiny"

@@ -218,7 +218,7 @@ def test_an_upgrade_is_checked_when_it_is_done_and_ends_with_what_was_found(
     monkeypatch.setattr(running.session, "start", lambda *words: begun.append(words) or "run")
     monkeypatch.setattr(running.session, "perform", lambda run, _, work: (work(run), code)[1])
     monkeypatch.setattr(running, "carry_out", lambda *words: begun.append(words) or finished)
-    monkeypatch.setattr(running.runner, "check", lambda *_: checked)
+    monkeypatch.setattr(running.runner, "check", lambda *_, writes_json: FAILURE if writes_json else checked)
     assert running.upgrade("", UpgradeOptions(), Output()) == ends
     (_, _, _, asked), (run, wanted, options, chosen, _) = begun
     assert (asked.command, asked.asks, run) == ("upgrade", True, "run")
