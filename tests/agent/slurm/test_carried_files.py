@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 
 import pytest
 
 from slurmfab.on_hosts.agent.client.commands import moment
-from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.slurm import carried_files
 from slurmfab.on_hosts.agent.slurm.carried_files import (
     EVERYWHERE,
@@ -118,3 +119,32 @@ def test_a_node_whose_slurmd_has_just_started_when_it_registers_a_moment_later_t
     ANSWERS[:] = answers
     nodes = Registering(FILES.nodes, FILES.watches, FILES.log, FILES.renews)
     assert nodes.actual(Context()) == {"files": files}
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_told", "reconfigures"),
+    [
+        pytest.param([{}], False, 0, id="has-them"),
+        pytest.param([{}, {"n1": OTHER}], True, 2, id="late-and-stays-so"),
+        pytest.param([{}, *[{"n1": OTHER}] * 40, {}], False, 1, id="late-and-takes-them-when-slurmctld-reconfigures"),
+    ],
+)
+def test_a_node_that_registers_with_other_files_after_all_had_them_then_is_carried_to_again_or_named_with_what_to_try(
+    answers: list[dict[str, str]], is_told: bool, reconfigures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+
+    def reconfigure(_: Context, argv: object) -> str:
+        told.append(argv)
+        ANSWERS[:] = ANSWERS[-1:]
+        return ""
+
+    monkeypatch.setattr(carried_files, "is_active", lambda *_: True)
+    monkeypatch.setattr(Context, "must", reconfigure)
+    for name in ("REGISTER_SECONDS", "CARRY_SECONDS", "AGAIN_SECONDS"):
+        monkeypatch.setattr(carried_files, name, 0.1)
+    ANSWERS[:] = answers
+    nodes = Registering(FILES.nodes, FILES.watches, FILES.log, FILES.renews)
+    with pytest.raises(ResourceFailed, match=r"have not loaded them: n1 \(.*Try: ") if is_told else nullcontext():
+        nodes.converge(Context(), frozenset({"files"}))
+    assert len(told) == reconfigures

@@ -75,10 +75,17 @@ class CarriedFiles(Resource):
         return {"files": "not loaded by %s" % format_outdated(late) if late else EVERYWHERE}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Wait for the files to reach every node; where they do not, tell slurmctld to reconfigure and wait again.
+        """See that the files reach every node, twice if one registers with its former files after the others.
 
         Raises ResourceFailed if some slurmd does not load them; the text names each node and says what to try.
         """
+        for _ in range(2):
+            self.carry(context)
+            if self.actual(context).get("files", EVERYWHERE) == EVERYWHERE:
+                return
+
+    def carry(self, context: Context) -> None:
+        """Wait for the files to reach every node; where they do not, tell slurmctld to reconfigure and wait again."""
         late = self.poll(context, CARRY_SECONDS) if self.renews else self.late(context)
         for _ in range(RECONFIGURES):
             if not late:
