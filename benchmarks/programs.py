@@ -96,7 +96,7 @@ class Memory(threading.Thread):
         while not self.over.wait(pause):
             with suppress(OSError):  # one of them is over
                 begun = time.monotonic()
-                self.kib = sum(map(resident, (self.pid, *children(self.pid)))) or self.kib
+                self.kib = max(self.kib, sum(map(resident, (self.pid, *children(self.pid)))))
                 pause = max(pause, 20 * (time.monotonic() - begun))
 
 

@@ -34,7 +34,7 @@ for number in $(seq "$count"); do
     name=s$number
     setsid unshare --mount --uts sh -ec '
         hostname "$1"
-        for place in /var/lib/slurm/slurmd /run/slurm /var/log/slurm; do
+        for place in /var/spool/slurmd /run/slurm /var/log/slurmd; do
             mkdir -p "$place"
             mount -t tmpfs tmpfs "$place"
         done
@@ -47,7 +47,7 @@ READY = "test $(sinfo --noheader --Node --format='%N %T' | sort -u | grep -c ' i
 UNTIL = "for round in $(seq 600); do {} && exit 0; sleep 0.1; done; sinfo --all --long; exit 1"
 HAVE_IT = (
     "test $(for pid in $(pgrep -f 'slurmd.*--conf-server'); do "
-    "grep -sx '{key}={value}' /proc/$pid/root/var/lib/slurm/slurmd/conf-cache/slurm.conf; done | wc -l) -ge {count}"
+    "grep -sx '{key}={value}' /proc/$pid/root/var/spool/slurmd/conf-cache/slurm.conf; done | wc -l) -ge {count}"
 )
 """Shell text: whether so many slurmd have a value in the files that they have fetched."""
 
