@@ -96,7 +96,11 @@ class PlanInput(LocalInput):
     @cached_property
     def members(self) -> tuple[str, ...]:
         """The hosts of the cluster whose own hostname is in the lock, whether they answer now or not."""
-        return tuple(host for host in self.cluster.hosts if host in self.lock.hosts and self.lock.hosts[host].hostname)
+        return tuple(filter(self.is_member, self.cluster.hosts))
+
+    def is_member(self, host: str) -> bool:
+        """Whether a host of the cluster is one of these."""
+        return host in self.lock.hosts and bool(self.lock.hosts[host].hostname)
 
     @cached_property
     def compute_nodes(self) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def slurmd(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
     A controller or login host that is no compute node has none that runs: by slurmd, whoever has the munge key is root.
     """
-    if host not in plan_input.cluster.compute_nodes:
+    if "compute" not in plan_input.cluster.roles(host):
         is_there = host in plan_input.facts and "slurmd" in plan_input.facts[host].services
         return (Service("slurmd", running=False),) if is_there else ()
     is_member = plan_input.is_compute_node(host) and not plan_input.is_on_trial(host)

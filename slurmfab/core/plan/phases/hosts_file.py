@@ -23,7 +23,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def own_names(plan_input: PlanInput, host: str) -> tuple[tuple[str, str], ...]:
     """The names of a host and of the controllers, each with its IP address; without hosts that have none."""
-    owners = [name for name in dict.fromkeys((host, *plan_input.cluster.controllers)) if name in plan_input.members]
+    owners = filter(plan_input.is_member, dict.fromkeys((host, *plan_input.cluster.controllers)))
     pairs = ((name, plan_input.address(owner)) for owner in owners for name in plan_input.names(owner))
     return tuple((name, address) for name, address in pairs if is_source(address))
 
