@@ -97,7 +97,7 @@ FAULTS = (
         "a plugin that is not there",
         "sed -i 's,^ProctrackType=.*,ProctrackType=proctrack/nonsense,' /etc/slurm/slurm.conf",
         1,
-        ("does not start slurmd with the files that n1 of the cluster has", "proctrack/nonsense"),
+        ("with the files that", "proctrack/nonsense"),
     ),
     Fault(
         "nodes of a cloud",
