@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ import yaml
 from lab_cluster import DeployedLab, program
 from rehearsals import BASE, LAST_WEEK, REHEARSALS, Rehearsal, merged
 from stock import Stock, in_turn, part_in_turn
+from touched import LOGINS, watched
 
 from slurmfab.commands.rehearse.rehearsing import lab_name
-from slurmfab.lab import state
 
 pytestmark = pytest.mark.lab
 
@@ -46,7 +45,6 @@ MUNGE_KEY = "munge.key"
 """What a restoration changes on a twin alone, which has a munge key of its own: the cluster has that of its backup."""
 
 RUNNING = "squeue --all --noheader --states=RUNNING --format='%A %u %S'"
-LOGINS = "journalctl --sync; journalctl --unit=ssh --output=cat | grep --count Accepted"
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Real:
 
     def logins(self) -> dict[str, int]:
         """How many logins each host has seen."""
-        return {host.name: int(self.lab.on(host.name, LOGINS, check=False) or 0) for host in self.lab.lab.hosts}
+        return {host.name: int(self.lab.on(host.name, LOGINS) or 0) for host in self.lab.lab.hosts}
 
     def rehearse(self, command: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
         """Rehearse a command: what it printed, and its JSON report, which is empty if it was refused."""
@@ -128,27 +126,6 @@ def backup(real: Real) -> Path:
     return max(real.place.glob("*.backups/*.tar"), key=lambda path: path.stat().st_mtime)
 
 
-@contextmanager
-def watched(real: Real) -> Iterator[list[dict[str, int]]]:
-    """Counts the logins on the cluster as soon as its twin is there."""
-    counts: list[dict[str, int]] = []
-    ended, twin = threading.Event(), lab_name(real.lab.inventory_path)
-
-    def watch() -> None:
-        while not ended.wait(0.2):
-            if twin in state.names():
-                counts.append(real.logins())
-                return
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield counts
-    finally:
-        ended.set()
-        watcher.join()
-
-
 def played(*, faulty: bool) -> pytest.MarkDecorator:
     """The mark of a test that plays this run's part of the rehearsals on any suite, with or without a fault."""
     some = [one for one in REHEARSALS if bool(one.fault) == faulty and not one.suite]
@@ -167,7 +144,7 @@ def require_named(real: Real, rehearsal: Rehearsal) -> None:
     before = real.state()
     real.write(rehearsal.change, rehearsal.files)
     try:
-        with watched(real) as counts:
+        with watched(real.logins, lab_name(real.lab.inventory_path)) as counts:
             done, told = real.rehearse(rehearsal.command)
         logins = real.logins()
     finally:

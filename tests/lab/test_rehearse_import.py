@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from hand_made import PASSWORD, HandMade, Jobs, everywhere, file, made_by_hand
 from lab_cluster import report
 from lab_user import Person, words_of
 from stock import Stock, in_turn
+from touched import LOGINS, watched
 
 from slurmfab import lab as labs
 from slurmfab.commands.rehearse.rehearsing import lab_name
-from slurmfab.lab import state
 
 pytestmark = pytest.mark.lab
 
@@ -27,8 +26,6 @@ find /etc /usr/local /var/lib/slurm /var/spool/slurmctld -xdev -type f -name '*.
 find /etc/slurm /etc/munge /etc/systemd/system /usr/local -xdev -printf '%p %m %u %g %s %T@\\n' | sort
 """
 """Prints the files that a takeover may change."""
-
-LOGINS = "journalctl --sync; journalctl --unit=ssh --output=cat | grep --count Accepted || :"
 
 
 @dataclass(frozen=True)
@@ -59,27 +56,6 @@ class Real:
         told.unlink(missing_ok=True)
         done = self.admin.slurmfab("rehearse", "--json", str(told), *words, *self.way)
         return done.returncode, json.loads(told.read_text()) if told.exists() else {}, words_of(done)
-
-
-@contextmanager
-def watched(real: Real) -> Iterator[list[dict[str, str]]]:
-    """Counts the logins on the cluster as soon as the twin is there."""
-    counts: list[dict[str, str]] = []
-    ended, name = threading.Event(), lab_name(real.admin.cluster_file)
-
-    def watch() -> None:
-        while not ended.wait(0.2):
-            if name in state.names():
-                counts.append(real.logins())
-                return
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield counts
-    finally:
-        ended.set()
-        watcher.join()
 
 
 @dataclass(frozen=True)
@@ -144,7 +120,7 @@ def test_a_takeover_when_it_is_rehearsed_then_the_cluster_is_not_touched_and_lat
 ) -> None:
     with made(kind, suite, stock, tmp_path) as real:
         before = real.state()
-        with watched(real) as counts:
+        with watched(real.logins, lab_name(real.admin.cluster_file)) as counts:
             code, told, shown = real.rehearse()
         assert code == 0, shown
         assert (real.state(), counts) == (before, [real.logins()])

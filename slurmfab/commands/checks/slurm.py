@@ -7,7 +7,7 @@ import re
 import secrets
 import shlex
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -243,12 +243,17 @@ class Slurm:
         return told_in(done.stdout) if done else {}
 
     def together(
-        self, command: str, *, memory: int = SMALL_MEMORY, among: Collection[str] | None = None
+        self,
+        command: str,
+        *,
+        memory: int = SMALL_MEMORY,
+        may_run: Callable[[str], bool] = lambda _node: True,
+        before: Callable[[Sequence[str]], object] = lambda _nodes: None,
     ) -> CommandResult | None:
         """The result of one job on all sound nodes that have room, which runs a command once for all who ask.
 
-        `None` if users wait for room, or there is no room on two nodes. `among`: nodes that may take part; `None` for
-        all.
+        `None` if users wait for room, or there is no room on two nodes. `may_run`: whether a node may take part.
+        `before`: called with the nodes before the job.
         """
         with self.telling:
             if command not in self.ran_together:
@@ -256,13 +261,14 @@ class Slurm:
                 ready = [
                     name
                     for name in self.sound_nodes()
-                    if node_state.is_ready(one := known.get(name, {})) and one.get("CPUAlloc") != one.get("CPUTot")
+                    if may_run(name)
+                    and node_state.is_ready(one := known.get(name, {}))
+                    and one.get("CPUAlloc") != one.get("CPUTot")
                 ]
-                ready = [name for name in ready if among is None or name in among]
-                can = len(ready) > 1 and not self.own_turn()
-                self.ran_together[command] = (
-                    self.submitted(ready, command, memory=memory, at_once=True) if can else None
-                )
+                self.ran_together[command] = None
+                if len(ready) > 1 and not self.own_turn():
+                    before(ready)
+                    self.ran_together[command] = self.submitted(ready, command, memory=memory, at_once=True)
             return self.ran_together[command]
 
     def own_turn(self) -> tuple[str, ...]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 
 import pytest
 from testinfra.backend.base import CommandResult
 
-from slurmfab.base.errors import HostError
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.applies import DoesNotApply
@@ -19,6 +17,7 @@ from slurmfab.commands.checks.node_state import is_ready
 from slurmfab.commands.checks.slurm import Slurm, job_words
 from slurmfab.commands.checks.user_jobs import side_by_side
 from slurmfab.commands.checks.wanted import deploy
+from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.client.commands import update_nodes
 
 ASKED, EATEN = 200, 400  # MiB of memory that the test job requests, and that it tries to use
@@ -52,11 +51,12 @@ def test_memory_is_limited(node: CheckedHost, slurm: Slurm, lock: Lock, others: 
     if "MEMORY" not in configuration.get("selecttypeparameters", "").upper():
         raise DoesNotApply("SelectTypeParameters does not track memory, so jobs have no memory limit")
     before = node.as_found.run(DAEMONS).stdout
-    limited = {name: one for name, one in others.items() if has_cgroups(lock, name)}
-    for one in limited.values():  # before the job on all of them
-        with suppress(HostError):
-            one.as_found.run(DAEMONS)
-    done = slurm.together(EAT_THERE, memory=ASKED, among=limited)
+    done = slurm.together(
+        EAT_THERE,
+        memory=ASKED,
+        may_run=lambda name: name in others and has_cgroups(lock, name),
+        before=lambda names: dict(on_each(names, lambda name: others[name].as_found.run(DAEMONS))),
+    )
     if done is None or not was_killed(node.name, done):
         require_killed(node, slurm.run((node.name,), EAT, memory=ASKED), configuration)
     assert is_ready(slurm.node(node.name)), (
