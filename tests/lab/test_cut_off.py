@@ -111,7 +111,13 @@ def test_a_deployment_that_is_interrupted_at_the_keyboard_then_says_how_to_go_on
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
         again = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
+        patient = person.start("deploy", "--cluster", str(hosts.inventory_path))
+        assert patient.stdout
+        waits = "waiting up to 20 s for the last step of an interrupted run"
+        assert any(waits in line for line in patient.stdout), "it waits for nothing"
+    rest, _ = patient.communicate(timeout=120)
     at_rest(hosts, *ALL)
+    assert patient.returncode == 0, rest
     assert process.returncode == 130
     assert "Interrupted. Hosts finish the step that they are at. Run the same command again to go on." in said
     assert "Traceback" not in said

@@ -229,8 +229,9 @@ def test_an_upgrade_when_killed_between_two_nodes_then_the_same_command_ends_it(
     assert "Backup of this upgrade, proved before" in log.read_text()
     assert "26.05" in hosts.on("n1", VERSIONS)
     assert "24.11" in hosts.on("n2", VERSIONS)
-    # The agent completes its step, which dnf takes longer for than the next run for the way there.
-    hosts.until("n2", "flock --nonblock /run/slurmfab.lock echo free", "free", PATIENCE)
+    # The agents complete their steps, which may take them longer than the next run waits.
+    for host in ("ctl", "n2"):
+        hosts.until(host, "flock --nonblock /run/slurmfab.lock echo free", "free", PATIENCE)
     process = story.upgrade(log)
     assert process.wait(PATIENCE * 2) == 0, log.read_text()
     assert "Slurm 26.05 runs on all hosts." in log.read_text()

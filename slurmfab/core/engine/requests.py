@@ -343,6 +343,12 @@ def request_apply(
     if not dry_run:
         require_claim(run)
     wanted = [*resources]
+    lines = run.transport.call(host, apply_request(run, wanted, dry_run=dry_run), telling_waits(run, host, heard))
+    return outcomes_of(host, lines, wanted)
+
+
+def telling_waits(run: Run, host: str, heard: Callable[[Line], None] = lambda _: None) -> Callable[[Line], None]:
+    """What gets a host's lines as they arrive: those that say what it waits for are shown, and others go to `heard`."""
 
     def hear(line: Line) -> None:
         if "waiting" in line:
@@ -350,8 +356,7 @@ def request_apply(
         else:
             heard(line)
 
-    lines = run.transport.call(host, apply_request(run, wanted, dry_run=dry_run), hear)
-    return outcomes_of(host, lines, wanted)
+    return hear
 
 
 def outcomes_of(host: str, lines: Iterable[Line], wanted: Sequence[Any]) -> list[Outcome]:
@@ -404,7 +409,8 @@ def take_claim(run: Run) -> bool:
     facts, which may be outdated. Raises SlurmfabError while another run has it; FilesChanged; HostError.
     """
     try:
-        lines = run.transport.call(run.controller, apply_request(run, (), dry_run=False))
+        request = apply_request(run, (), dry_run=False)
+        lines = run.transport.call(run.controller, request, telling_waits(run, run.controller))
     except AnotherRun as error:
         raise SlurmfabError(
             f"{error.host}: another run is changing this cluster: {error.holder}. This run changed nothing. "

@@ -169,7 +169,9 @@ def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) ->
     resources = [build(fields) for fields in request["resources"]]
     context.units = tuple(dict.fromkeys(unit for resource in resources for unit in resource.units()))
     if not context.dry_run:
-        lock.take(context.path(LOCK), request.get("who", ""))
+        from slurmfab.on_hosts.agent.core.lock_taking import take_lock
+
+        take_lock(lock, context.path(LOCK), request.get("who", ""), answers.tell)
         if not resources:
             answers.send(lock={"idle": lock.idle()})
     failed = ""
@@ -213,7 +215,9 @@ def answer_by_module(request: Mapping[str, Any], answers: Answers, lock: Lock) -
     operation, context = request["op"], Context(request.get("root", "/"))
     module = importlib.import_module("slurmfab.on_hosts.agent." + MODULE_OF[operation])
     if operation in STAGED or request.get("fetch"):
-        lock.take(context.path(LOCK), request.get("who", ""))
+        from slurmfab.on_hosts.agent.core.lock_taking import take_lock
+
+        take_lock(lock, context.path(LOCK), request.get("who", ""), answers.tell)
     with Refusing():
         if operation in STREAMED:
             module.stream(request, context, answers)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from slurmfab.on_hosts.agent.core import lock_taking
 from slurmfab.on_hosts.agent.core.host_lock import INTERRUPTED, Lock, LockHeld
+from slurmfab.on_hosts.agent.core.lock_taking import take_lock
 
 
 @pytest.fixture
@@ -20,11 +22,18 @@ def path(tmp_path: Path) -> str:
 def lock(path: str) -> Iterator[Lock]:
     """A lock that a session took an hour ago."""
     lock = Lock()
-    lock.take(path, "ann, fab deploy")
+    take(lock, path, "ann, fab deploy")
     hour_ago = Path(path).stat().st_mtime - 3600
     os.utime(path, (hour_ago, hour_ago))
     yield lock
     end(lock)
+
+
+def take(lock: Lock, path: str, who: str) -> list[str]:
+    """Take the lock; what is told meanwhile."""
+    told: list[str] = []
+    take_lock(lock, path, who, told.append)
+    return told
 
 
 def end(lock: Lock) -> None:
@@ -38,7 +47,7 @@ def test_a_session_that_ends_marks_the_time_of_its_end_and_not_of_its_begin(path
     lock.note_release()
     end(lock)
     following = Lock()
-    following.take(path, "bob")
+    take(following, path, "bob")
     idle = following.idle()
     end(following)
     assert idle is not None
@@ -47,7 +56,7 @@ def test_a_session_that_ends_marks_the_time_of_its_end_and_not_of_its_begin(path
 
 def test_the_first_session_since_the_boot_has_no_predecessor(path: str) -> None:
     first = Lock()
-    first.take(path, "ann")
+    take(first, path, "ann")
     assert first.idle() is None
     end(first)
 
@@ -55,22 +64,49 @@ def test_the_first_session_since_the_boot_has_no_predecessor(path: str) -> None:
 def test_a_lock_when_taken_names_its_session_alone(path: str, lock: Lock) -> None:
     end(lock)
     following = Lock()
-    following.take(path, "bob")
+    take(following, path, "bob")
     assert Path(path).read_text() == "bob"
     end(following)
 
 
 def test_a_session_takes_its_lock_once(path: str, lock: Lock) -> None:
-    lock.take(path, "ann, again")
+    take(lock, path, "ann, again")
     assert Path(path).read_text() == "ann, fab deploy"
 
 
-def test_a_lock_when_its_sessions_deployer_is_gone_says_so_once(path: str, lock: Lock) -> None:
+def test_a_lock_when_its_sessions_deployer_is_gone_says_so_once(
+    path: str, lock: Lock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_taking, "PATIENCE", 0.0)
     lock.note_interruption()
     lock.note_interruption()
     with pytest.raises(LockHeld) as held:
-        Lock().take(path, "bob")
+        take(Lock(), path, "bob")
     assert str(held.value) == "ann, fab deploy" + INTERRUPTED
+
+
+def test_a_session_that_was_interrupted_when_its_last_step_ends_then_the_next_one_has_waited_for_it(
+    path: str, lock: Lock
+) -> None:
+    lock.note_interruption()
+    told, following = [], Lock()
+
+    def last_step_ends(text: str) -> None:
+        told.append(text)
+        end(lock)
+
+    take_lock(following, path, "bob", last_step_ends)
+    assert told == ["waiting up to 20 s for the last step of an interrupted run"]
+    assert Path(path).read_text() == "bob"
+    end(following)
+
+
+@pytest.mark.usefixtures("lock")
+def test_a_session_that_goes_on_then_is_not_waited_for(path: str) -> None:
+    told: list[str] = []
+    with pytest.raises(LockHeld, match=r"^ann, fab deploy$"):
+        take_lock(Lock(), path, "bob", told.append)
+    assert told == []
 
 
 def test_a_session_without_a_lock_marks_nothing(path: str) -> None:
@@ -85,5 +121,5 @@ def test_a_lock_is_not_taken_behind_a_link(path: str, tmp_path: Path) -> None:
     Path(path).symlink_to(tmp_path / "theirs")
     (tmp_path / "theirs").write_text("keep")
     with pytest.raises(OSError, match="symbolic links"):
-        Lock().take(path, "ann")
+        take(Lock(), path, "ann")
     assert (tmp_path / "theirs").read_text() == "keep"

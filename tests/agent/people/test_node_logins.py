@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from slurmfab.on_hosts.agent.core.host_lock import Lock
+from slurmfab.on_hosts.agent.core.lock_taking import take_lock
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, Context, ResourceFailed, apply
 from slurmfab.on_hosts.agent.people import node_logins
 from slurmfab.on_hosts.agent.people.node_logins import ACCOUNT, EXEMPT, LOGIN_FILES, RECORD, SESSION, SSHD, NodeLogins
@@ -232,7 +233,7 @@ def test_a_change_that_fails_half_way_is_taken_back(host: Host, monkeypatch: pyt
 
 def test_a_run_that_ends_without_proof_has_its_change_taken_back_by_the_host(host: Host, tmp_path: Path) -> None:
     lock = Lock()
-    lock.take(str(tmp_path / "lock"), "ann, fab deploy")
+    take_lock(lock, str(tmp_path / "lock"), "ann, fab deploy", print)
     apply(CLOSED, host)
     places: Mapping[int, str] = {1: host.path(login_guard.EARLIER), 2: host.path("/"), 3: str(tmp_path / "lock")}
     script = ["sh", "-c", login_guard.WAIT + login_guard.RESTORE, "sh", *places.values()]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.on_hosts.agent.core.host_lock import Lock
+from slurmfab.on_hosts.agent.core.lock_taking import take_lock
 from slurmfab.on_hosts.agent.services import start_guard
 
 
@@ -16,7 +17,7 @@ from slurmfab.on_hosts.agent.services import start_guard
 def guard(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A guard, with a systemctl that writes its arguments into a file; a run has the lock and `release` ends it."""
     lock = Lock()
-    lock.take(str(tmp_path / "lock"), "ann, fab deploy")
+    take_lock(lock, str(tmp_path / "lock"), "ann, fab deploy", print)
     (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/started\n')
     (tmp_path / "systemctl").chmod(0o755)
     with subprocess.Popen(
@@ -38,4 +39,4 @@ def test_a_guard_starts_the_daemon_when_the_run_has_ended_and_not_before(
     assert guard.wait(60) == 0
     assert (tmp_path / "started").read_text() == "start slurmctld\n"
     next_run = Lock()
-    next_run.take(str(tmp_path / "lock"), "bob, fab deploy")
+    take_lock(next_run, str(tmp_path / "lock"), "bob, fab deploy", print)

@@ -25,26 +25,6 @@ class Lock:
         self.released_at: Optional[float] = None
         self.is_interrupted = False
 
-    def take(self, path: str, who: str) -> None:
-        """Take the lock, in the name by which others know this session, once; LockHeld if another session has it."""
-        if self.descriptor is not None:
-            return
-        import fcntl  # facts do not need it
-
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(descriptor, 500).decode(errors="replace").strip()
-            os.close(descriptor)
-            raise LockHeld(holder or "a run that has just started") from None
-        status = os.fstat(descriptor)
-        self.released_at = status.st_mtime if status.st_size else None
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, who.encode())
-        self.descriptor = descriptor
-
     def idle(self) -> Optional[float]:
         """Seconds since another session released it; `None` when no session had it since the host's boot."""
         return None if self.released_at is None else time.time() - self.released_at
