@@ -201,7 +201,9 @@ def run_checks(known: Inventory, checks: Checks) -> None:
     own_files = [path for path in own.files(known.path) if is_used(path, known, checks)]
     with contextlib.redirect_stderr(io.StringIO()) as output, contextlib.redirect_stdout(output):
         # The messages of ours say what was compared; pytest says it for assertions of the site.
-        collect(checks, [CHECKS / f"test_{group}.py" for group in ORDER], "plain", output)
+        collect(checks, [CHECKS], "plain", output)
+        in_order = sorted(checks.together, key=lambda check: ORDER.index(check.partition(".")[0]))
+        checks.together = {check: checks.together[check] for check in in_order}
         if own_files:
             collect(checks, own_files, "rewrite", output)
         unknown = checks.unknown_words()
