@@ -22,9 +22,22 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def parsed(name: str) -> ast.Module:
     """A module's syntax tree, which many tests look at."""
-    return ast.parse(path.read_text())
+    return ast.parse(SOURCES[name].read_text())
+
+
+@cache
+def imported() -> dict[str, set[str]]:
+    """The modules that each module imports, wherever in it."""
+    found: dict[str, set[str]] = {name: set() for name in SOURCES}
+    for name in SOURCES:
+        for node in ast.walk(parsed(name)):
+            if isinstance(node, ast.ImportFrom):
+                found[name].add(node.module or "")
+            elif isinstance(node, ast.Import):
+                found[name] |= {alias.name for alias in node.names}
+    return found
 
 
 def definitions(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, Definition]]:
@@ -42,51 +55,58 @@ def is_public(name: str) -> bool:
     return not any(part.startswith("_") for part in name.split("."))
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_every_public_thing_has_a_docstring(name: str) -> None:
-    tree = parsed(SOURCES[name])
-    assert ast.get_docstring(tree), "the module has none"
-    assert [thing for thing, node in definitions(tree) if is_public(thing) and not ast.get_docstring(node)] == []
+def functions(name: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """The functions of a module with their full names."""
+    for thing, node in definitions(parsed(name)):
+        if not isinstance(node, ast.ClassDef):
+            yield thing, node
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_docstrings_first_line_is_a_sentence_on_one_line(name: str) -> None:
-    tree = parsed(SOURCES[name])
-    texts = {thing: ast.get_docstring(node) for thing, node in definitions(tree)} | {
-        "the module": ast.get_docstring(tree)
-    }
+def documented(name: str) -> dict[str, str | None]:
+    """What a module has docstrings for, itself included, with these."""
+    tree = parsed(name)
+    return {"the module": ast.get_docstring(tree)} | {thing: ast.get_docstring(one) for thing, one in definitions(tree)}
+
+
+def test_every_public_thing_has_a_docstring() -> None:
+    lacking = [
+        (name, thing) for name in SOURCES for thing, text in documented(name).items() if is_public(thing) and not text
+    ]
+    assert lacking == []
+
+
+def test_a_docstrings_first_line_is_a_sentence_on_one_line() -> None:
     # The first line of a check is its name in the table of results.
-    sentences = {thing: text.splitlines()[0] for thing, text in texts.items() if text and not thing.startswith("test_")}
-    assert [thing for thing, line in sentences.items() if not line.endswith((".", ":", "?"))] == []
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_module_fits_into_a_few_screens(name: str) -> None:
-    assert len(SOURCES[name].read_text().splitlines()) <= MODULE_LINES
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_function_can_be_read_without_scrolling(name: str) -> None:
-    lengths = {
-        thing: (node.end_lineno or 0) - node.lineno + 1
-        for thing, node in definitions(parsed(SOURCES[name]))
-        if not isinstance(node, ast.ClassDef)
+    first_lines = {
+        (name, thing): text.splitlines()[0]
+        for name in SOURCES
+        for thing, text in documented(name).items()
+        if text and not thing.startswith("test_")
     }
-    assert {thing: length for thing, length in lengths.items() if length > FUNCTION_LINES} == {}
+    assert [place for place, line in first_lines.items() if not line.endswith((".", ":", "?"))] == []
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_every_argument_and_result_has_a_type(name: str) -> None:
+def test_a_module_fits_into_a_few_screens() -> None:
+    lengths = {name: len(path.read_text().splitlines()) for name, path in SOURCES.items()}
+    assert {name: length for name, length in lengths.items() if length > MODULE_LINES} == {}
+
+
+def test_a_function_can_be_read_without_scrolling() -> None:
+    lengths = {
+        (name, thing): (node.end_lineno or 0) - node.lineno + 1 for name in SOURCES for thing, node in functions(name)
+    }
+    assert {place: length for place, length in lengths.items() if length > FUNCTION_LINES} == {}
+
+
+def test_every_argument_and_result_has_a_type() -> None:
     untyped = [
-        thing
-        for thing, node in definitions(parsed(SOURCES[name]))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (
-            node.returns is None
-            or any(
-                argument.annotation is None and argument.arg not in ("self", "cls")
-                for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-            )
+        (name, thing)
+        for name in SOURCES
+        for thing, node in functions(name)
+        if node.returns is None
+        or any(
+            argument.annotation is None and argument.arg not in ("self", "cls")
+            for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
         )
     ]
     assert untyped == []
@@ -101,18 +121,7 @@ def test_every_argument_and_result_has_a_type(name: str) -> None:
     ],
 )
 def test_a_library_is_known_in_one_place(library: str, homes: set[str]) -> None:
-    users = set()
-    for name, path in SOURCES.items():
-        for node in ast.walk(parsed(path)):
-            modules = (
-                [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else []
-            )
-            if any(module.split(".")[0] == library for module in modules):
-                users.add(name)
+    users = {name for name, modules in imported().items() if any(one.split(".")[0] == library for one in modules)}
     assert users
     assert [user for user in users if not any(fnmatch.fnmatch(user, home) for home in homes)] == []
 
@@ -139,10 +148,10 @@ RUNS = re.compile(rf"^({'|'.join(SLURM_COMMANDS)})$|(?<!`)\b({'|'.join(SLURM_COM
 
 def test_slurms_commands_are_known_in_one_place() -> None:
     found: dict[str, set[str]] = {}
-    for name, path in SOURCES.items():
-        tree = parsed(path)
-        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
+    for name in SOURCES:
+        nodes = [*ast.walk(parsed(name))]
+        docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
                 for match in RUNS.finditer(node.value):
                     found.setdefault(name, set()).add(match[1] or match[2])
