@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from forked_program import ForkedProgram
 
 from slurmfab import __version__
 from slurmfab.cli.tasks.command_line import task_first
@@ -38,26 +39,30 @@ class Place:
     """An empty directory, which is the home directory as well, in which to call programs."""
 
     path: Path
+    loaded: ForkedProgram
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "HOME": str(self.path), "SLURMFAB_CLUSTER": "", "COLUMNS": "80"}
 
     def call(self, program: str, *words: str, stdin: str = "") -> Ended:
-        environment = {**os.environ, "HOME": str(self.path), "SLURMFAB_CLUSTER": "", "COLUMNS": "80"}
+        """Start a program as a shell does."""
         search = ["--search-root", str(TOP)] if program == "fab" else []
         done = subprocess.run(
             [Path(sys.executable).with_name(program), *search, *words],
             input=stdin,
             cwd=self.path,
-            env=environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
-        ended = Ended(done.returncode, done.stdout, done.stderr)
-        assert "Traceback" not in ended.said
-        return ended
+        return without_traceback(Ended(done.returncode, done.stdout, done.stderr))
 
     def slurmfab(self, *words: str) -> Ended:
-        return self.call("slurmfab", *words)
+        """Have `slurmfab` in a process that need not load it."""
+        return without_traceback(Ended(*self.loaded.call(words, self.path, self.environment)))
 
     def write(self, text: str, name: str = "configs/cluster.yaml") -> Path:
         path = self.path / name
@@ -66,9 +71,21 @@ class Place:
         return path
 
 
+def without_traceback(ended: Ended) -> Ended:
+    assert "Traceback" not in ended.said
+    return ended
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[ForkedProgram]:
+    program = ForkedProgram()
+    yield program
+    program.end()
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path, loaded: ForkedProgram) -> Place:
+    return Place(tmp_path, loaded)
 
 
 @pytest.fixture
