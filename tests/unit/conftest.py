@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from json_shapes import assert_fits_one
 
 from slurmfab.core.engine.session import Output
 
 
-@pytest.fixture(autouse=True)
-def json_fits_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def json_fits_its_schema() -> Iterator[None]:
     """Whatever a test has written by `--json` is what one of the schemas says."""
     write = Output.write_json
 
@@ -18,4 +20,6 @@ def json_fits_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
             assert_fits_one(output)
         write(self, output)
 
-    monkeypatch.setattr(Output, "write_json", checked)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Output, "write_json", checked)
+        yield
