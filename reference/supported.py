@@ -133,7 +133,7 @@ def lines() -> Iterator[str]:
     yield from _wrapped(
         "- **Deployed**: tests deploy to hosts with systemd, sshd and apt of that release, with the real Slurm, and "
         "run its checks and jobs; some tests take turns on Debian 12 and 13. Python is the one that runs slurmfab's "
-        "agent there; the agent is written for 3.9 and newer.",
+        "agent there; on the stand-in for Enterprise Linux that is 3.9, the oldest one that the agent is written for.",
         f"- **{RENDERED.capitalize()}**: the files for that Slurm are written and compared with kept ones, and keys "
         "that it does not have are refused. No test has deployed to that release.",
         "- **Packages**: a release's own; those of a newer release, which [a source in the cluster file](packages.md) "

@@ -6,6 +6,8 @@ directories of the host: `system`, as a distribution has, with MUNGE and MariaDB
 paths, dependencies and units of SchedMD's slurm.spec (24.11 to 26.05), of EPEL's packages, and of OpenHPC's. A host has
 the file of one of the three in /etc/yum.repos.d.
 
+Its `python3` is Debian 11's, 3.9 as that of Enterprise Linux 9, but for what needs dnf's modules.
+
 It proves names, paths, order, parsers, holds, signatures, locks and transactions that are killed. It proves nothing
 about SELinux, crypto-policies, authselect, firewalld, and the real packages: libraries are Debian's, no library has a
 package, and daemons keep the sockets and files that are compiled into Debian's binaries.
@@ -20,6 +22,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from slurmfab.base.errors import LabError
+from slurmfab.lab import sources
 from slurmfab.lab.smd_standin import UNIT_HEAD, UNITS, renamed
 
 RELEASE = "0standin1.el9"
@@ -252,6 +256,15 @@ STOP = "[ $1 -gt 0 ] || systemctl --no-reload disable --now {unit} || :"
 RESTART = "[ $1 -lt 1 ] || systemctl try-restart {unit} || :"
 """What the macros of systemd make for a unit: removed packages stop it, and replaced ones restart it."""
 
+OLD_SUITE = "bullseye"  # the release of Debian with Python 3.9
+OLD_PYTHON = "python3.9-minimal python3.9 libpython3.9-minimal libpython3.9-stdlib libssl1.1 libffi7 libmpdec3"
+CHOICE = """\
+#!/bin/sh
+# STAND-IN: Enterprise Linux 9 has Python 3.9. The modules of dnf are Debian's here, for the Python of Debian.
+case $* in *'import dnf'* | *', dnf'*) exec /usr/libexec/lab-dnf/python3 "$@" ;; esac
+exec /usr/libexec/lab-python/python3 "$@"
+"""
+
 MAKE = r"""
 inside() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@" </dev/null; }
 pack() {  # packs what the specs of a kind say, into a directory
@@ -299,6 +312,16 @@ for kind in KINDS; do inside createrepo_c --quiet "PLACE/$kind"; done
 cp "$place/lab-system.repo" "$root/etc/yum.repos.d/"
 inside rpm --import "KEY"
 for name in HAS; do inside sh -c "rpm --install --nodeps PLACE/system/*/$name-*"; done
+cp "$place/old-python.sources" "$root/etc/apt/sources.list.d/"
+inside apt-get -qq update
+inside sh -c 'cd /build && apt-get -qq download OLD_PYTHON && for deb in *.deb; do dpkg-deb --extract "$deb" /; done'
+mkdir -p "$root/usr/libexec/lab-python" "$root/usr/libexec/lab-dnf"
+ln -s "$(readlink "$root/usr/bin/python3" | sed 's,^,/usr/bin/,')" "$root/usr/libexec/lab-dnf/python3"
+ln -s /usr/bin/python3.9 "$root/usr/libexec/lab-python/python3"
+grep -lm1 '^#!.*/python3' "$root"/usr/bin/* "$root"/usr/sbin/* |
+    xargs -r sed -i '1s,/usr/bin/python3,/usr/libexec/lab-dnf/python3,'
+rm "$root/usr/bin/python3"
+install -m 755 "$place/python3" "$root/usr/bin/python3"
 rm -rf "$root/build" "$root/etc/mysql" "$root/usr/sbin/policy-rc.d" "$root/etc/os-release"
 cp "$place/os-release" "$root/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$root/etc/os-release"
@@ -312,6 +335,7 @@ umount "$root/proc" "$root"
     .replace("PLACE", PLACE)
     .replace("KEY", KEY)
     .replace("HAS", " ".join((*THERE, "bash", "rocky-release")))
+    .replace("OLD_PYTHON", OLD_PYTHON)
     .replace("KINDS", " ".join(("system", *(name for name, _ in SLURMS.values()))))
 )
 """Shell script that makes the overlay on Debian's base tree. `$place` has the packages' trees and specs, the files of
@@ -319,7 +343,15 @@ the sources, and os-release. Libraries come from this machine's mirror; then apt
 
 
 def prepare(debs: Path, place: Path) -> None:
-    """Write what `BUILD` needs into a directory; `debs`: Debian's packages. CalledProcessError if one is broken."""
+    """Write what `BUILD` needs into a directory; `debs`: Debian's packages. CalledProcessError if one is broken.
+
+    Raises LabError if this machine's mirror has no Debian 11.
+    """
+    old = sources.render(sources.machine_sources(OLD_SUITE))
+    if not old:
+        raise LabError("This machine uses no mirror of Debian, so Python 3.9 cannot be had for the stand-in.")
+    (place / "old-python.sources").write_text(old)
+    (place / "python3").write_text(CHOICE)
     for kind, packages in (("system", SYSTEM), *SLURMS.values()):
         write_packages(debs, place / "packages" / kind, packages)
     (place / "lab-system.repo").write_text(REPOSITORY.format(name="system", place=PLACE, key=KEY))

@@ -99,6 +99,13 @@ def test_a_cluster_on_rpms_when_deployed_then_it_has_names_and_places_of_the_kin
     assert done.returncode == 0, words_of(done)
 
 
+def test_a_cluster_on_rpms_when_deployed_then_the_agent_ran_on_the_python_of_enterprise_linux_9(
+    founded: Founded,
+) -> None:
+    for host in ("ctl", "n1"):
+        assert founded.lab.on(host, "python3 -I -c 'import sys; print(*sys.version_info[:2])'") == "3 9"
+
+
 def test_a_cluster_on_rpms_when_deployed_again_then_nothing_changes(founded: Founded) -> None:
     assert founded.lab.deploy()["steps"] == []
 
