@@ -8,7 +8,8 @@ from pathlib import Path
 
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import InputError
-from slurmfab.lab.spec import CONTROLLER, SERIES, LabHost, LabSpec
+from slurmfab.base.hostlist import fold
+from slurmfab.lab.spec import CONTROLLER, PACKAGED, SERIES, LabHost, LabSpec
 from slurmfab.on_hosts.agent.core import replace
 
 MARK = "# Written by lab-up for the lab"
@@ -23,23 +24,37 @@ def lock_path(cluster_file: Path) -> Path:
 def render(spec: LabSpec, addresses: Mapping[str, str], ssh_key: Path) -> str:
     """Render a lab's cluster file."""
     become = "" if spec.ssh_user == "root" else ", become: sudo"
-    nodes = "n1" if spec.nodes == 1 else f"n[1-{spec.nodes}]"
     # YAML reads a text that ends with a colon, as fd53::, as the key of a mapping.
     places = ", ".join(
         f'{name}: "{address}"' if ":" in address else f"{name}: {address}" for name, address in addresses.items()
     )
-    kind, version = spec.slurm_packages, SERIES[spec.suite]
-    slurm = f'slurm: {{packages: {kind}, version: "{version}.*"}}\n' if kind != "debian" else ""
+    slurm = "" if spec.slurm_packages == PACKAGED else _key(spec.slurm_packages, spec.suite)
     return f"""{MARK} {spec.name}; lab-down removes it. Delete this line to keep the file.
 cluster: {spec.name}
 ssh: {{user: {spec.ssh_user}, key: {ssh_key}{become}}}
 {slurm}addresses: {{{places}}}
 controllers: [{CONTROLLER}]
 nodes:
-  - hosts: {nodes}
-partitions:
+{_groups(spec)}partitions:
   - {{PartitionName: main, Nodes: ALL, Default: YES, MaxTime: 1-00:00:00}}
 """
+
+
+def _groups(spec: LabSpec) -> str:
+    """The entries of `nodes`, one for each kind of Slurm's packages."""
+    by_kind: dict[str, list[str]] = {}
+    for host in spec.host_names[1:]:
+        by_kind.setdefault(spec.kinds[host], []).append(host)
+    return "".join(
+        f"  - hosts: {fold(hosts)}\n{'' if kind == spec.slurm_packages else f'    {_key(kind, spec.suite)}'}"
+        for kind, hosts in by_kind.items()
+    )
+
+
+def _key(kind: str, suite: str) -> str:
+    """The line of the key `slurm` for a kind of packages."""
+    version = "" if kind == PACKAGED else f', version: "{SERIES[suite]}.*"'
+    return f"slurm: {{packages: {kind}{version}}}\n"
 
 
 def render_lock(hosts: Iterable[LabHost]) -> str:

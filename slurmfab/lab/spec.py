@@ -32,13 +32,28 @@ def suite_with(series: str) -> str:
 
 UNDER_ENTERPRISE_LINUX = "trixie"  # the suite that the stand-in for Enterprise Linux is made of
 ENTERPRISE_LINUX = ("el-smd", "el", "el-openhpc")
-SLURM_PACKAGES = ("debian", "smd", *ENTERPRISE_LINUX)
+PACKAGED = "debian"  # the kind of packages that the suite itself has
+SLURM_PACKAGES = (PACKAGED, "smd", *ENTERPRISE_LINUX)
 """Kinds of Slurm packages that lab hosts can install: the distribution's, or stand-ins for SchedMD's, and on a stand-in
 for Enterprise Linux for SchedMD's, EPEL's and OpenHPC's."""
 
 MOST_NODES = 200  # maximum number of compute nodes; the lab's /24 network has room for them and the controller
 STAND_IN = "Lab Stand-in"  # model of stand-in GPUs for which the specification names none
 CONTROLLER = "ctl"  # host name of the controller
+
+_FORMS: Mapping[str, tuple[str, str]] = {
+    "gpus": (
+        r"[^:]+:([1-9]|1[0-6])(:[A-Za-z0-9][A-Za-z0-9_.-]*)?",
+        "HOST:COUNT or HOST:COUNT:MODEL, as in n1:2 or n1:2:A100-SXM4-40GB, with a count of 1 to 16",
+    ),
+    "packages": (
+        r"[^:]+:[a-z0-9][a-z0-9+.-]*(,[a-z0-9][a-z0-9+.-]*)*",
+        "HOST:PACKAGE,PACKAGE, as in n1:munge,slurmd",
+    ),
+    "other_packages": (r"n[1-9][0-9]*:[^:]+", "NODE:KIND, as in n2:el-smd"),
+    "hostnames": (r"[^:]+:[A-Za-z0-9][A-Za-z0-9-]{0,62}", "HOST:NAME, as in n1:cn01"),
+}
+"""By field of `LabSpec`: the pattern of its entries, and how they are written, for people."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +95,9 @@ class LabSpec:
     # whose packages of Slurm the cluster file names: `debian`, or `smd`: a stand-in for SchedMD's, which hosts find
     # in a package source of their own (see `slurmfab.lab.smd_standin`), or one of `ENTERPRISE_LINUX`: hosts are a
     # stand-in for that, with such packages (`slurmfab.lab.el_standin`)
-    slurm_packages: str = "debian"
+    slurm_packages: str = PACKAGED
+    # `HOST:KIND`, as in `n2:el-smd`: compute nodes with another kind of these packages, on another system if need be
+    other_packages: tuple[str, ...] = ()
     # whether hosts see an apt repository with a newer Slurm as /srv/newer-slurm (`slurm_repository`)
     newer_slurm: bool = False
     # `HOST:NAME`, as in `n1:cn01`: hosts that call themselves by another name than the lab does
@@ -99,6 +116,12 @@ class LabSpec:
     def hostname(self, host: str) -> str:
         """The name by which a host of the lab calls itself."""
         return dict(entry.split(":") for entry in self.hostnames).get(host, host)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of Slurm's packages of each host, by host."""
+        others = dict(entry.split(":") for entry in self.other_packages)
+        return {host: others.get(host, self.slurm_packages) for host in self.host_names}
 
     @property
     def gpu_models(self) -> dict[str, tuple[str, ...]]:
@@ -134,33 +157,27 @@ class LabSpec:
             if not re.fullmatch(r"(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+", path)
         ]
         complaints += [
-            f'gpus "{entry}": write HOST:COUNT or HOST:COUNT:MODEL, as in n1:2 or n1:2:A100-SXM4-40GB, with a count '
-            "of 1 to 16."
-            for entry in self.gpus
-            if not re.fullmatch(r"[^:]+:([1-9]|1[0-6])(:[A-Za-z0-9][A-Za-z0-9_.-]*)?", entry)
-        ]
-        complaints += [
-            f'packages "{entry}": write HOST:PACKAGE,PACKAGE, as in n1:munge,slurmd.'
-            for entry in self.packages
-            if not re.fullmatch(r"[^:]+:[a-z0-9][a-z0-9+.-]*(,[a-z0-9][a-z0-9+.-]*)*", entry)
-        ]
-        complaints += [
-            f'hostnames "{entry}": write HOST:NAME, as in n1:cn01.'
-            for entry in self.hostnames
-            if not re.fullmatch(r"[^:]+:[A-Za-z0-9][A-Za-z0-9-]{0,62}", entry)
+            f'{option} "{entry}": write {form}.'
+            for option, (pattern, form) in _FORMS.items()
+            for entry in getattr(self, option)
+            if not re.fullmatch(pattern, entry)
         ]
         return tuple(complaints)
 
     def _kind_complaints(self) -> Iterator[str]:
-        """Yield complaints about the kind of Slurm packages."""
-        if self.slurm_packages not in SLURM_PACKAGES:
-            yield (f'packages "{self.slurm_packages}": the lab knows {", ".join(SLURM_PACKAGES)}.')
-        elif self.slurm_packages == "smd" and self.suite == "bookworm":
-            yield ("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
-        elif self.slurm_packages in ENTERPRISE_LINUX and self.suite != UNDER_ENTERPRISE_LINUX:
-            yield (f"The stand-in for Enterprise Linux is made of {UNDER_ENTERPRISE_LINUX}, not of {self.suite}.")
-        if self.slurm_packages in ENTERPRISE_LINUX and self.no_python:
+        """Yield complaints about the kinds of Slurm packages."""
+        others = {entry.partition(":")[0]: entry.partition(":")[2] for entry in self.other_packages}
+        for kind in dict.fromkeys((self.slurm_packages, *others.values())):
+            if kind not in SLURM_PACKAGES:
+                yield (f'packages "{kind}": the lab knows {", ".join(SLURM_PACKAGES)}.')
+            elif kind == "smd" and self.suite == "bookworm":
+                yield ("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
+            elif kind in ENTERPRISE_LINUX and self.suite != UNDER_ENTERPRISE_LINUX:
+                yield (f"The stand-in for Enterprise Linux is made of {UNDER_ENTERPRISE_LINUX}, not of {self.suite}.")
+        if any(others.get(host, self.slurm_packages) in ENTERPRISE_LINUX for host in self.no_python):
             yield ("The stand-in for Enterprise Linux has python3.")
+        if others and self.newer_slurm:
+            yield ("A newer Slurm is there for one kind of packages alone.")
         if self.slurm_packages in ENTERPRISE_LINUX[1:] and self.newer_slurm:
             yield ("A newer Slurm for Enterprise Linux is there as SchedMD's packages alone: el-smd.")
 
@@ -178,6 +195,7 @@ class LabSpec:
             "ipv6": self.ipv6,
             "dual": self.dual,
             "hostnames": tuple(entry.partition(":")[0] for entry in self.hostnames),
+            "other_packages": tuple(entry.partition(":")[0] for entry in self.other_packages),
         }
         last = self.host_names[-1]
         complaints = [

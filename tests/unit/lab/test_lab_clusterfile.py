@@ -36,6 +36,17 @@ def test_render_when_hosts_have_the_stand_in_for_schedmds_packages_then_the_file
     assert 'slurm: {packages: smd, version: "24.11.*"}' in text.splitlines()
 
 
+def test_render_when_nodes_have_other_packages_then_they_are_a_group_that_says_so(tmp_path):
+    spec = LabSpec(nodes=3, other_packages=("n2:el-smd",))
+    assert spec.kinds == {"ctl": "debian", "n1": "debian", "n2": "el-smd", "n3": "debian"}
+    lines = clusterfile.render(spec, ADDRESSES, tmp_path / "key").splitlines()
+    assert lines[lines.index("nodes:") + 1 : -2] == [
+        "  - hosts: n[1,3]",
+        "  - hosts: n2",
+        '    slurm: {packages: el-smd, version: "24.11.*"}',
+    ]
+
+
 def test_render_lock_when_keys_are_known_then_they_are_pinned():
     host = LabHost("x", "ctl", "10.1.2.10", "controller", {"ssh-ed25519": "AAAAexample"})
     lock = json.loads(clusterfile.render_lock([host]))
