@@ -50,7 +50,8 @@ EL = (
     "[RHEL, Rocky Linux, AlmaLinux and their like](enterprise-linux.md), 9 and 10, with packages of Slurm like "
     "SchedMD's, EPEL's and OpenHPC's: **never deployed to a real one; tried on a stand-in with real rpm and dnf** "
     "([test_el.py](../tests/lab/test_el.py)): a deployment, its checks and jobs, a node that joins, a dnf that was "
-    "killed, an upgrade with jobs at work, and a cluster that was made by hand and imported. Much is refused there."
+    "killed, an upgrade with jobs at work, and a cluster that was made by hand and imported; and compute nodes of it "
+    "under a controller of Debian ([test_mixed.py](../tests/lab/test_mixed.py)). Much is refused there."
 )
 RENDERED = "rendered and compared"
 REFUSED = "refused"

@@ -217,6 +217,10 @@ class NodeGroup(Model):
 
     hosts: Annotated[SomeHosts, Field(description="Hostlist of compute nodes, such as cn[01-16].")]
     mig: Mig = None  # `None` leaves the GPUs as they are
+    # `None` for the cluster's
+    slurm: Annotated[
+        SlurmPackages | None, Field(description="Slurm's packages on these nodes, as in the cluster's key slurm.")
+    ] = None
     # keys of a NodeName line (slurm.conf(5)) in the file's order, such as `Gres` and `Weight`
     settings: NodeSettings = {}
 
@@ -535,6 +539,19 @@ class Cluster(Model):
     def mig_of(self, host: str) -> Layout | None:
         """The instances that each GPU of a host shall have; `None` where the file does not say."""
         return self._mig_by_node.get(host)
+
+    def slurm_of(self, host: str) -> SlurmPackages:
+        """Which packages of Slurm a host gets: those of its group of nodes, or else the cluster's."""
+        return self._slurm_by_node.get(host, self.slurm)
+
+    @property
+    def slurms(self) -> tuple[SlurmPackages, ...]:
+        """Slurm's packages, each kind and source once: the cluster's, then those of groups of nodes."""
+        return tuple(dict.fromkeys((self.slurm, *self._slurm_by_node.values())))
+
+    @cached_property
+    def _slurm_by_node(self) -> dict[str, SlurmPackages]:
+        return {host: group.slurm for group in self.nodes if group.slurm is not None for host in group.hosts}
 
     @cached_property
     def _mig_by_node(self) -> dict[str, Layout]:

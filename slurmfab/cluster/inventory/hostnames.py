@@ -20,8 +20,8 @@ _SERVER = re.compile(r"(?:[a-z]+://|//)?(?:[^@/\s]*@)?([A-Za-z][A-Za-z0-9.-]*)(?
 
 def other_machines(cluster: Cluster) -> Iterator[str]:
     """Yield names of other machines in the cluster file, with domains or without: jump hosts, a relay, servers."""
-    source = cluster.slurm.source
-    uris = source.uris if isinstance(source, AptRepository | DnfRepository) else ()
+    sources = (one.source for one in cluster.slurms)
+    uris = [uri for one in sources if isinstance(one, AptRepository | DnfRepository) for uri in one.uris]
     places = [*(cluster.ssh.gateway or "").split(","), *(one for one in uris if "//" in one)]
     places += [cluster.mail.relay] if cluster.mail else []
     places += [cluster.database.server[0]] if cluster.database else []

@@ -30,16 +30,19 @@ _WIDTH = 64
 _CRC24, _CRC24_START, _CRC24_BITS = 0x1864CFB, 0xB704CE, 1 << 24
 
 
-def read(inventory: Inventory) -> str:
-    """Read the key of the repository that Slurm's packages come from.
+def read(inventory: Inventory) -> dict[str, str]:
+    """Read the key of each repository that Slurm's packages come from: its text, by the path in the cluster file.
 
-    `inventory`: the cluster; a relative path begins at the directory of its file. Returns the key as text; empty if the
-    packages come from no repository of their own. Raises InputError if the file is missing, or has no public key.
+    `inventory`: the cluster; a relative path begins at the directory of its file. Raises InputError if a file is
+    missing, or has no public key.
     """
-    source = inventory.cluster.slurm.source
-    if not isinstance(source, AptRepository | DnfRepository):
-        return ""
-    path = inventory.path.parent / Path(source.key).expanduser()
+    sources = (one.source for one in inventory.cluster.slurms)
+    return {one.key: _read(inventory, one.key) for one in sources if isinstance(one, AptRepository | DnfRepository)}
+
+
+def _read(inventory: Inventory, name: str) -> str:
+    """Read one key."""
+    path = inventory.path.parent / Path(name).expanduser()
     try:
         return as_text(public_keys(bounded_file.read(path, LARGEST_FILE)))
     except OSError as error:
@@ -48,7 +51,7 @@ def read(inventory: Inventory) -> str:
         reason = error.reason
     except InputError as error:
         reason = str(error)
-    place = place_of(inventory, source.key)
+    place = place_of(inventory, name)
     raise InputError(f"{place}: slurm.source.key: {path}: {reason}. Nothing was changed on any host.")
 
 

@@ -11,8 +11,8 @@ from slurmfab.cluster.inventory.deb_files import place_of
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.site_packages import DEB
-from slurmfab.cluster.inventory.slurm_packages import PackageDirectory
-from slurmfab.cluster.slurm.platform import DNF, PLATFORMS, wanted
+from slurmfab.cluster.inventory.slurm_packages import PackageDirectory, SlurmPackages
+from slurmfab.cluster.slurm.platform import DNF, PLATFORMS, named
 
 MOST_FILES = 512  # the most packages in a directory
 
@@ -24,24 +24,31 @@ JOINTS = {DEB: "_", RPM: "-"}  # what stands between name and version in the nam
 OF_SOURCES = ".src.rpm"  # of a package of sources, which rpmbuild puts beside what it is of; left alone
 
 
-def read(inventory: Inventory) -> tuple[FiledPackage, ...]:
-    """Read Slurm's packages in the cluster file's directory, if any, sorted by file.
+def read(inventory: Inventory) -> dict[str, tuple[FiledPackage, ...]]:
+    """Read Slurm's packages in directories that the cluster file names: by directory, sorted by file.
 
     Raises InputError, with a line for each mistake: no directory, a file that is no package, or none of Slurm's.
     """
-    source = inventory.cluster.slurm.source
-    if not isinstance(source, PackageDirectory):
-        return ()
+    found: dict[str, tuple[FiledPackage, ...]] = {}
+    for slurm in inventory.cluster.slurms:
+        if isinstance(slurm.source, PackageDirectory):
+            others = found.get(slurm.source.directory, ())
+            found[slurm.source.directory] = (*others, *_read(inventory, slurm, slurm.source))
+    return found
+
+
+def _read(inventory: Inventory, slurm: SlurmPackages, source: PackageDirectory) -> tuple[FiledPackage, ...]:
+    """Read the packages in one directory."""
     folder = inventory.path.parent / Path(source.directory).expanduser()
     found, complaints = list[FiledPackage](), list[str]()
-    ending = RPM if wanted(inventory.cluster).manager == DNF else DEB
+    ending = RPM if named(slurm).manager == DNF else DEB
     read_one: Callable[[Path], FiledPackage] = rpm_files.package_in if ending == RPM else deb_files.package_in
     for path in _files(folder, ending, complaints):
         try:
             found.append(read_one(path))
         except InputError as error:
             complaints.append(f"{path}: {error}")
-    complaints += () if complaints else _mistakes(inventory, folder, ending, found)
+    complaints += () if complaints else _mistakes(slurm, folder, ending, found)
     if complaints:
         place = f"{place_of(inventory, source.directory)}: slurm.source.directory"
         raise InputError("\n".join((*(f"{place}: {one}" for one in complaints), "Nothing was changed on any host.")))
@@ -62,9 +69,8 @@ def _files(folder: Path, ending: str, complaints: list[str]) -> tuple[Path, ...]
     return found
 
 
-def _mistakes(inventory: Inventory, folder: Path, ending: str, found: list[FiledPackage]) -> Iterator[str]:
+def _mistakes(slurm: SlurmPackages, folder: Path, ending: str, found: list[FiledPackage]) -> Iterator[str]:
     """Yield what is wrong with the packages of a directory together."""
-    slurm = inventory.cluster.slurm
     client = CLIENTS[slurm.packages]
     clients = [one for one in found if one.name == client]
     if not clients:

@@ -1,8 +1,8 @@
 """What a host's Slurm is packaged as: the one place that knows names, directories and units of each kind of packages.
 
 A platform is data. Everything that depends on who made the packages is a field of `Platform` here, and whatever needs
-it takes it from the platform of the cluster (`wanted`) or of a host (`installed`). For packages of another kind or
-another distribution one adds a `Platform` to `PLATFORMS`; docs/adding-things.md says what else that takes.
+it takes it from the platform that a host shall have (`wanted`) or that it has (`installed`). For packages of another
+kind or another distribution one adds a `Platform` to `PLATFORMS`; docs/adding-things.md says what else that takes.
 
 Sources: the control files, file lists, units and maintainer scripts of Debian 12, 13 and sid and of Ubuntu 24.04 to
 26.04; debian/ and etc/*.service.in in Slurm's own source, 23.11 to 26.05, from which SchedMD's packages are built.
@@ -483,17 +483,21 @@ class OfPackages(Protocol):
 
 
 class HasPackages(Protocol):
-    """A cluster file, which has the key `slurm`."""
+    """A cluster file, which has the key `slurm`, and groups of nodes that may have one, too."""
 
-    @property
-    def slurm(self) -> OfPackages:
-        """The key."""
+    def slurm_of(self, host: str) -> OfPackages:
+        """The key that holds for a host."""
         raise NotImplementedError
 
 
-def wanted(cluster: HasPackages) -> Platform:
-    """The platform of a cluster: that of `slurm: {packages: …}` in its file, by default the distribution's."""
-    return next(one for one in PLATFORMS.values() if one.word == cluster.slurm.packages)
+def wanted(cluster: HasPackages, host: str) -> Platform:
+    """The platform of a host: that of `slurm: {packages: …}` in the cluster file, by default the distribution's."""
+    return named(cluster.slurm_of(host))
+
+
+def named(slurm: OfPackages) -> Platform:
+    """The platform that a key `slurm` names."""
+    return next(one for one in PLATFORMS.values() if one.word == slurm.packages)
 
 
 SYSTEMS = "Debian, Ubuntu and Enterprise Linux 9 and 10"
@@ -514,8 +518,8 @@ def unsupported(kinds: Sequence[str], codename: str, meant: Platform) -> str:
         return reason
     keys = " or ".join(one.key("SERIES") for one in _made_for(kinds))
     return (
-        f"it runs {kinds[0]}, and the cluster file is for {meant.title}. Hosts of one system make a cluster; if all "
-        f"are of this one: {keys} in the cluster file."
+        f"it runs {kinds[0]}, and the cluster file is for {meant.title} there. For this system: {keys}, for all hosts, "
+        "or for compute nodes in their group."
     )
 
 

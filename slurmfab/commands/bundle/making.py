@@ -77,11 +77,11 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
     empty for the cluster file's. Raises InputError of these; SlurmfabError if the download fails; no file is left.
     """
     known = loading.load_named(cluster)
-    refuse_bundle(known.cluster, names_for(known.cluster))
     host = source or known.cluster.controller
+    refuse_bundle(known.cluster, host, names_for(known.cluster, host))
     if is_file_path(to) and Path(to).suffix != ".tar":
         raise InputError(f"--to {to}: the name of a bundle must end in .tar, so that it does not replace another file.")
-    if not wanted(known.cluster).client:
+    if not wanted(known.cluster, host).client:
         raise InputError("slurm: {packages: none}: Slurm is of no package here, so no bundle can have it.")
     run = session.start(known, host, output, RunOptions("bundle"))
     try:
@@ -97,12 +97,15 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
     return 0
 
 
-def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
-    """The packages that hosts of a cluster, with or without nodes, can need in a release (default: newest)."""
-    roles = {"compute", *(role for host in cluster.hosts for role in cluster.roles(host))}
-    platform = wanted(cluster)
-    names = {*ALWAYS, *platform.packages_of(roles)}
-    if cluster.database and not cluster.database.external:
+def names_for(cluster: Cluster, source: str, codename: str = "") -> tuple[str, ...]:
+    """The packages that hosts with the Slurm of one of them can need in a release (default: newest).
+
+    `source`: that host; nodes may be added to the cluster.
+    """
+    slurm, platform = cluster.slurm_of(source), wanted(cluster, source)
+    hosts = [host for host in cluster.hosts if cluster.slurm_of(host) == slurm]
+    names = {*ALWAYS, *platform.packages_of({"compute", *(role for host in hosts for role in cluster.roles(host))})}
+    if cluster.database and not cluster.database.external and cluster.database.host in hosts:
         names |= {*platform.database.packages}
     names |= {CLIENTS[mount.type] for _, mount in named_mounts(cluster) if mount.type in CLIENTS}
     names |= {NFS_SERVER} if cluster.exports else set()
@@ -112,7 +115,7 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     names |= of_containers(cluster, codename)
     names |= {REGISTRY_SERVER, OPENSSL, CERTIFICATES} if cluster.registry else set()
     names |= {*SSSD} if cluster.directory else set()
-    names |= {platform.rest, platform.jwt} - {""} if cluster.rest else set()
+    names |= {platform.rest, platform.jwt} - {""} if cluster.rest in hosts else set()
     names |= {JUPYTERHUB, OPENSSL} if cluster.jupyter else set()
     names |= {NODE_EXPORTER} if cluster.monitoring else set()
     names |= {PROMETHEUS} if cluster.monitoring and cluster.monitoring.prometheus else set()
@@ -134,12 +137,12 @@ def of_containers(cluster: Cluster, codename: str) -> set[str]:
     return names
 
 
-def texts_for(cluster: Cluster, files: Iterable[DebFile] = (), codename: str = "") -> tuple[str, ...]:
+def texts_for(cluster: Cluster, source: str, files: Iterable[DebFile] = (), codename: str = "") -> tuple[str, ...]:
     """Packages of sources for apt-get, `NAME` or `NAME=VERSION`, and what those in files need besides."""
     texts = {one.name: one.text for one in cluster.packages.everything}
     own = {*(one.name for one in cluster.packages.everything if one.file), *(one.name for one in files)}
     needed = {names[0] for one in files for names in one.depends if own.isdisjoint(names)}
-    return tuple(texts.get(name, name) for name in sorted({*names_for(cluster, codename), *needed} - own))
+    return tuple(texts.get(name, name) for name in sorted({*names_for(cluster, source, codename), *needed} - own))
 
 
 def collect(run: Run, host: str, to: str) -> Path:
@@ -154,7 +157,8 @@ def collect(run: Run, host: str, to: str) -> Path:
     reason = wrong_system(facts[host], run.inventory.cluster)
     if reason:
         raise SlurmfabError(f"{host}: {reason}")
-    beside = (*deb_files.read(run.inventory).values(), *slurm_package_files.read(run.inventory))
+    of_slurm = (one for some in slurm_package_files.read(run.inventory).values() for one in some)
+    beside = (*deb_files.read(run.inventory).values(), *of_slurm)
     files = tuple(one for one in beside if isinstance(one, DebFile) and one.is_for(facts[host].architecture))
     place = Path(to)
     is_file = is_file_path(to)
@@ -179,7 +183,7 @@ def collect(run: Run, host: str, to: str) -> Path:
 @contextmanager
 def slurms_source(run: Run, source: HostFacts) -> Iterator[None]:
     """A context in which a host has the source of Slurm's packages, if not before; HostError if it cannot."""
-    asked = slurm_source.of_cluster(run.inventory.cluster, repository_key.read(run.inventory))
+    asked = slurm_source.of_apt(run.inventory.cluster.slurm_of(source.name), repository_key.read(run.inventory))
     if asked is None:
         yield
         return
@@ -224,7 +228,7 @@ def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFi
             run.progress.show_status()
 
     run.progress.begin("collecting packages", (host,))
-    asked = request(run.inventory, files, source.codename)
+    asked = request(run.inventory, source, files)
     lines = run.transport.call(host, asked, on_line)
     index = str(answer_value(host, lines, "collected")["index"])
     end_file(archive_file, current)
@@ -234,15 +238,14 @@ def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFi
     return index
 
 
-def request(known: Inventory, files: tuple[DebFile, ...], codename: str) -> dict[str, Any]:
+def request(known: Inventory, source: HostFacts, files: tuple[DebFile, ...]) -> dict[str, Any]:
     """What a host is asked to collect."""
-    cluster = known.cluster
-    slurm, in_files = cluster.slurm, {one.name for one in files}
-    own = () if slurm.is_default else sorted(set(wanted(cluster).slurm_packages) - in_files)
-    names = texts_for(cluster, files, codename)
-    manager = wanted(cluster).manager.name
+    slurm, kind = known.cluster.slurm_of(source.name), wanted(known.cluster, source.name)
+    own = () if slurm.is_default else sorted({*kind.slurm_packages} - {one.name for one in files})
+    names = texts_for(known.cluster, source.name, files, source.codename)
+    manager = kind.manager.name
     asked = {"op": "collect", "manager": manager, "names": names, "slurm": own, "version": slurm.version or ""}
-    return {**asked, **slurm_source.asked_of_dnf(cluster, repository_key.read(known))}
+    return {**asked, **slurm_source.asked_of_dnf(slurm, repository_key.read(known))}
 
 
 def add_files(archive_file: Archive, files: Iterable[DebFile]) -> str:
@@ -273,10 +276,11 @@ def package_file_name(host: str, text: str) -> str:
 
 def manifest(run: Run, source: HostFacts, index: str, files: Iterable[DebFile] = ()) -> dict[str, Any]:
     """The manifest's values besides parts, by the downloading host; AgentFailed if Slurm is not included."""
-    kind = wanted(run.inventory.cluster)
+    kind = wanted(run.inventory.cluster, source.name)
     slurm = re.search(kind.manager.indexed % re.escape(kind.client), index, re.MULTILINE)
     if slurm is None:
         raise AgentFailed(source.name, f"the packages that it downloaded do not include {kind.client}.")
+    names = names_for(run.inventory.cluster, source.name, source.codename)
     return {
         "kind": archive.KIND.name,
         "suite": source.codename,
@@ -284,7 +288,7 @@ def manifest(run: Run, source: HostFacts, index: str, files: Iterable[DebFile] =
         "slurm": "-".join(slurm.groups()),
         **archives.origin(run.started),
         "host": source.name,
-        "names": sorted({*names_for(run.inventory.cluster, source.codename), *(one.name for one in files)}),
+        "names": sorted({*names, *(one.name for one in files)}),
     }
 
 

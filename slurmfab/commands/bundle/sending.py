@@ -155,7 +155,7 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
         if bundle is None:
             names, facts = tuple(text.partition("=")[0] for text in needing[host]), plan_input.facts[host]
             raise HostFailed(host, refusal(found, facts, names, expected_series(plan_input, facts)))
-        manager = plan_input.platform.manager.name
+        manager = plan_input.platform_of(host).manager.name
         step = {"do": "begin", "manager": manager, "index": bundle.index, "names": needing[host]}
         send_bundle_to_host(run, host, bundle, step, sent)
         return bundle.digest
@@ -211,11 +211,11 @@ def refusals(plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
 
 def no_files(plan_input: PlanInput, host: str) -> list[str]:
     """Slurm's packages that a host with dnf lacks, and that no file of the cluster file's directory has for it."""
-    if plan_input.platform.manager != DNF:
+    if plan_input.platform_of(host).manager != DNF:
         return []
     names = wanted(plan_input, host)
     files = {one.name for one in in_files(plan_input, host, names)}
-    return sorted({*lacking(plan_input, host)} & {*plan_input.platform.slurm_packages} - files)
+    return sorted({*lacking(plan_input, host)} & {*plan_input.platform_of(host).slurm_packages} - files)
 
 
 def needed_files(plan_input: PlanInput, host: str) -> tuple[FiledPackage, ...]:
@@ -232,7 +232,7 @@ def needed_files(plan_input: PlanInput, host: str) -> tuple[FiledPackage, ...]:
 
 def killed(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The packages that a killed dnf has left, which it installs anew from their files."""
-    return plan_input.facts[host].unfinished_packages if plan_input.platform.manager == DNF else ()
+    return plan_input.facts[host].unfinished_packages if plan_input.platform_of(host).manager == DNF else ()
 
 
 def deliver_files(

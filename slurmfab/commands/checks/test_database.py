@@ -54,9 +54,10 @@ def test_mariadb_is_local(database: CheckedHost, cluster: Cluster) -> None:
     sockets = database.socket.get_listening_sockets()
     places = [one.removeprefix("tcp://") for one in sockets if one.startswith("tcp://")]
     exposed = exposures(places, DATABASE_PORT)
+    place = wanted(cluster, database.name).database_settings
     assert not exposed, (
         f"MariaDB listens on {' and '.join(exposed)}, which other hosts can reach. Repair: look for a bind-address in "
-        f"a file that sorts after {wanted(cluster).database_settings}, remove it, then run {deploy(database.name)}"
+        f"a file that sorts after {place}, remove it, then run {deploy(database.name)}"
     )
 
 

@@ -40,7 +40,9 @@ def test_release_is_the_controllers(
         return
 
     def way(trouble: Literal["newer", "too old"]) -> str:
-        kind = wanted(cluster)
+        kind = wanted(cluster, other.name)
+        if kind != wanted(cluster, controller.name):
+            return mixed.chosen(reference)
         if trouble == "newer" or kind.manager != APT:
             return way_back(other, controller, kind)
         return f"{FAB} upgrade --to {release(reference)} --hosts {other.name}"

@@ -106,8 +106,8 @@ def test_file_systems_have_room(host: CheckedHost, cluster: Cluster, lock: Lock)
 
 def test_packages_are_whole(host: CheckedHost, cluster: Cluster) -> None:
     """the package manager has finished what it began"""
-    found, manager = system(host), wanted(cluster).manager
-    wrong = [*found.unfinished[:3], *(["dpkg was interrupted"] if found.is_interrupted else [])]
+    found, manager = system(host), wanted(cluster, host.name).manager
+    wrong = [*found.unfinished[:3], *([f"{manager.lists} was interrupted"] if found.is_interrupted else [])]
     assert not wrong, (
         f"{'; '.join(wrong)}: {manager.unfinished}. Repair: {deploy(host.name)}, or {manager.finish} there"
     )
@@ -120,7 +120,7 @@ def test_python_is_there(host: CheckedHost) -> None:
 
 def test_package_files_are_there(host: CheckedHost, cluster: Cluster) -> None:
     """the files of Slurm's and munge's packages are as they were installed"""
-    manager = wanted(cluster).manager
+    manager = wanted(cluster, host.name).manager
     wrong = [
         f"{path} is {OTHERWISE.get(state, ANOTHER).format(lists=manager.lists)}"
         for state, path in changed_files(host, manager)

@@ -13,7 +13,6 @@ from slurmfab.base.exit_codes import FAILURE as FAILED
 from slurmfab.base.terminal import GREEN, RED, YELLOW, Cell, Paint, table, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.cluster.slurm import platform
 from slurmfab.commands.doctor import archives, cluster_files, hosts, software, ssh_setup
 from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Diagnosis, Finding, failure, guarded, ok, warning
 from slurmfab.core.engine import session
@@ -130,9 +129,7 @@ def of_hosts(
             progress.end()
             transport.close()
         sleepers = [host for host in wanted if may_sleep(known.cluster, host)]
-        has_version = known.cluster.slurm.version is not None
-        meant = platform.wanted(known.cluster)
-        yield from hosts.judged(answers, has_bundle=has_bundle, meant=meant, has_version=has_version, sleepers=sleepers)
+        yield from hosts.judged(answers, has_bundle=has_bundle, slurm_of=known.cluster.slurm_of, sleepers=sleepers)
 
     yield from guarded("hosts", look)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import HostError, SlurmfabError, Unreachable
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.slurm.platform import APT, DEBIAN, Platform, unsupported
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+from slurmfab.cluster.slurm.platform import APT, named, unsupported
 from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 from slurmfab.commands.checks.shell import SshShell
 from slurmfab.commands.doctor.finding import Finding, failure, ok, warning
@@ -29,6 +30,8 @@ SYSTEM = """\
 """Prints the release's codename, what it is or is made from, and the version of the Slurm that is installed."""
 
 WORD = re.compile(r"[\w .+~-]{1,80}")  # what is shown of a host's answer; anything else is left out
+
+SlurmOf = Callable[[str], SlurmPackages]  # the key `slurm` that holds for a host
 
 
 @dataclass(frozen=True)
@@ -47,17 +50,11 @@ def parsed_system(output: bytes) -> System:
     return System(codename, tuple(kinds.split()), slurm)
 
 
-def judged_system(systems: Mapping[str, System], meant: Platform, *, has_version: bool) -> Iterator[Finding]:
-    """Yield which hosts slurmfab does not deploy to.
-
-    Args:
-        systems: what each host runs.
-        meant: the kind of packages of the cluster file.
-        has_version: whether the cluster file names a version of Slurm, which new hosts get whatever their release has.
-    """
+def judged_system(systems: Mapping[str, System], slurm_of: SlurmOf) -> Iterator[Finding]:
+    """Yield which hosts slurmfab does not deploy to. `systems`: what each host runs."""
     reasons: dict[str, list[str]] = {}
     for host, system in systems.items():
-        reason = refusal(system, meant, has_version=has_version)
+        reason = refusal(system, slurm_of(host))
         if reason:
             reasons.setdefault(reason, []).append(host)
     for reason, hosts in sorted(reasons.items()):
@@ -67,15 +64,15 @@ def judged_system(systems: Mapping[str, System], meant: Platform, *, has_version
         yield ok("hosts' systems", f"{fold(sorted(systems))}: {releases}")
 
 
-def refusal(system: System, meant: Platform, *, has_version: bool) -> str:
-    """Why slurmfab does not deploy to a system; empty if it does."""
-    reason = unsupported(system.kinds, system.codename, meant)
+def refusal(system: System, slurm: SlurmPackages) -> str:
+    """Why slurmfab does not deploy packages of Slurm to a system; empty if it does."""
+    reason = unsupported(system.kinds, system.codename, named(slurm))
     if reason:
         return reason
     try:
         if system.slurm:
             SlurmVersion.parse(system.slurm)
-        elif not has_version:
+        elif slurm.version is None:
             distribution_version(system.codename)
     except SlurmfabError as error:
         return str(error)
@@ -155,8 +152,7 @@ def judged(
     answers: Mapping[str, Answer | SlurmfabError],
     *,
     has_bundle: bool,
-    meant: Platform = DEBIAN,
-    has_version: bool = False,
+    slurm_of: SlurmOf = lambda _: SlurmPackages(),
     sleepers: Collection[str] = (),
 ) -> Iterator[Finding]:
     """Yield what is to be said of the hosts' answers, or why there is none; Slurm may have switched sleepers off."""
@@ -170,10 +166,11 @@ def judged(
     there = {host: answer for host, answer in answers.items() if isinstance(answer, Answer)}
     if there:
         yield ok("hosts", f"{fold(sorted(there))}: the login works")
-        yield from judged_system({host: one.system for host, one in there.items()}, meant, has_version=has_version)
+        yield from judged_system({host: one.system for host, one in there.items()}, slurm_of)
         yield from judged_clocks(there)
-        if meant.manager == APT:
-            yield from judged_mirrors(there, has_bundle=has_bundle)
+        of_apt = {host: answer for host, answer in there.items() if named(slurm_of(host)).manager == APT}
+        if of_apt:
+            yield from judged_mirrors(of_apt, has_bundle=has_bundle)
 
 
 def judged_clocks(answers: Mapping[str, Answer]) -> Iterator[Finding]:

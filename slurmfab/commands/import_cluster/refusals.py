@@ -63,8 +63,8 @@ def other_distributions(old: OldCluster) -> Iterator[str]:
                 f"it runs {facts.os_id}, and slurmfab keeps Slurm of no package on Debian and Ubuntu alone. Move to "
                 "the packages of the same version first, with slurm.conf in /etc/slurm (docs/enterprise-linux.md)."
                 if old.platform == SOURCE
-                else f"it runs {facts.os_id}, and {old.found.controller} another system: hosts of one make a cluster. "
-                "Remove it from slurm.conf first."
+                else f"it runs {facts.os_id}, and {old.found.controller} another system: an import takes over hosts "
+                f"of one. Remove it from slurm.conf first; later, {FAB} add-node."
             )
         if reason:
             reasons.setdefault(reason, []).append(name)

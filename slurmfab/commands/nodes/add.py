@@ -52,8 +52,8 @@ def add_node(cluster: str, hosts: str, options: AddNodeOptions, accept_new: bool
     membership.refuse_known(known, hosts)
     check_options(known, options)
     discovered = discover(known, hosts, options, accept_new, output)
-    membership.refuse_unfit(known, discovered.discovered_hosts)
     grown, text = membership.joined(known, discovered.discovered_hosts, options.like or None, options.partitions)
+    membership.refuse_unfit(known, grown.cluster, discovered.discovered_hosts)
     names = tuple(discovered.name for discovered in discovered.discovered_hosts)
     refuse_without_partition(grown, names)
     facts = {discovered.name: discovered.facts for discovered in discovered.discovered_hosts}

@@ -128,7 +128,7 @@ def lacking(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[tuple[tupl
             package
             for part, names in (("controller", cluster.controllers), ("compute", cluster.compute_nodes))
             if name in names
-            for package in platform.wanted(cluster).packages(part)
+            for package in platform.wanted(cluster, name).packages(part)
         }
         missing = tuple(sorted(wanted - fact.packages.keys()))
         if missing:

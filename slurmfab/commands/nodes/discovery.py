@@ -6,7 +6,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
@@ -257,7 +257,7 @@ def discovered(  # noqa: PLR0917 - everything that is known about one host
         address = facts.addresses[0]
     is_elsewhere = is_address(route.address) and address != canonical(route.address)
     explicit = (endpoint.user and endpoint.user != ssh.user) or endpoint.port or is_elsewhere
-    return DiscoveredHost(name, address, text_of(endpoint) if explicit else "", facts, policy.shown)
+    return DiscoveredHost(name, address, text_of(endpoint) if explicit else "", replace(facts, name=name), policy.shown)
 
 
 def peer_address(route: Route, transport: SshTransport, endpoint: Endpoint) -> str:

@@ -23,7 +23,7 @@ from slurmfab.core.plan.preflight.hosts import unfit_newcomers
 
 if TYPE_CHECKING:
     from slurmfab.cluster.facts import HostFacts
-    from slurmfab.cluster.inventory.cluster import Ssh
+    from slurmfab.cluster.inventory.cluster import Cluster, Ssh
     from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 
 
@@ -129,14 +129,14 @@ def with_newcomers(lock: Lock, discovered_hosts: Sequence[DiscoveredHost]) -> Lo
     return lock
 
 
-def refuse_unfit(known: Inventory, discovered_hosts: Sequence[DiscoveredHost]) -> None:
-    """Refuse hosts that cannot be nodes of this cluster, before any file is written.
+def refuse_unfit(known: Inventory, grown: Cluster, discovered_hosts: Sequence[DiscoveredHost]) -> None:
+    """Refuse hosts that cannot be nodes of this cluster, before any file is written; `grown`: the cluster with them.
 
     Raises SlurmfabError with the reasons; IdConflict if another user or group has the UID or GID of slurm or munge
     there.
     """
     facts = {discovered.name: discovered.facts for discovered in discovered_hosts}
-    reasons = unfit_newcomers(known.cluster, facts, known.lock.slurm)
+    reasons = unfit_newcomers(grown, facts, known.lock.slurm)
     if reasons:
         raise SlurmfabError(
             "\n".join([*(f"{host}: {reason}" for host, reason in reasons.items()), "Nothing was changed."])

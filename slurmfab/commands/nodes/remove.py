@@ -260,7 +260,7 @@ def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
         purge=purge,
         site_files=known.cluster.site_file_names,
         taken_back=taken_back(known, facts),
-        removed=kinds(wanted(known.cluster)).removed,
+        removed=kinds(wanted(known.cluster, host)).removed,
     )
     change(run, "leaving", host, *resources)
 

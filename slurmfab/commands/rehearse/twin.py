@@ -13,9 +13,9 @@ from slurmfab.base.hostlist import expand, fold
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock, text_of
 from slurmfab.cluster.inventory.mounts import BIND
+from slurmfab.cluster.slurm import platform
 from slurmfab.cluster.slurm.node import Kind, Node
 from slurmfab.cluster.slurm.node_lines import node_settings
-from slurmfab.cluster.slurm.platform import PLATFORMS
 from slurmfab.lab.spec import (
     CONTROLLER,
     ENTERPRISE_LINUX,
@@ -129,6 +129,7 @@ def make(name: str, chosen: Chosen, versions: Iterable[tuple[Cluster, Lock]], co
         gpus=tuple(stand_ins(hosts, lock)),
         shared=tuple(dict.fromkeys(place for one, _ in some for place in mount_points(one).values())),
         slurm_packages=some[0][0].slurm.packages,
+        other_packages=tuple(other_packages(some[0][0], hosts)),
         newer_slurm=any(NEWER_SLURM in uris(one) for one, _ in some),
         hostnames=tuple(f"{inner}:{hostname(host, lock)}" for host, inner in hosts.items()),
     )
@@ -153,8 +154,16 @@ def suite_of(cluster: Cluster, lock: Lock, codename: str) -> str:
 
 
 def uris(cluster: Cluster) -> tuple[str, ...]:
-    """The addresses of the package source that a cluster file names."""
-    return cluster.slurm.given.uris if cluster.slurm.given else ()
+    """The addresses of the package sources that a cluster file names."""
+    return tuple(uri for one in cluster.slurms if one.given for uri in one.given.uris)
+
+
+def other_packages(cluster: Cluster, hosts: Mapping[str, str]) -> Iterator[str]:
+    """Yield the hosts with another kind of Slurm's packages than the cluster, as the lab's specification has them."""
+    for host, inner in hosts.items():
+        kind = cluster.slurm_of(host).packages
+        if kind != cluster.slurm.packages:
+            yield f"{inner}:{kind}"
 
 
 def hostname(host: str, lock: Lock) -> str:
@@ -180,13 +189,13 @@ def mount_points(cluster: Cluster) -> dict[str, str]:
 
 def with_packages(spec: LabSpec, cluster: Cluster, hosts: Mapping[str, str]) -> LabSpec:
     """The lab with Slurm's packages on its hosts, so that a deployment does not install them one by one."""
-    platform = next((one for one in PLATFORMS.values() if one.word == spec.slurm_packages), None)
-    if platform is None or not cluster.slurm.is_default:
-        return spec
     entries = []
     for host, inner in hosts.items():
-        names = [name for role in cluster.roles(host) for name in platform.packages(role)]
-        names += platform.database.packages if host in cluster.database_hosts else ()
+        if not cluster.slurm_of(host).is_default:
+            continue
+        kind = platform.wanted(cluster, host)
+        names = [name for role in cluster.roles(host) for name in kind.packages(role)]
+        names += kind.database.packages if host in cluster.database_hosts else ()
         entries += [f"{inner}:{','.join(dict.fromkeys(names))}"] if names else []
     return replace(spec, packages=tuple(entries))
 

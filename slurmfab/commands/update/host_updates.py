@@ -162,7 +162,7 @@ def ask_updates(run: Run, host: str, *, only_security: bool, fetches: bool) -> H
     """What an update would do on one host; arguments as of `ask_hosts`, HostError if it does not answer."""
     request = {
         "op": "updates",
-        "manager": wanted(run.inventory.cluster).manager.name,
+        "manager": wanted(run.inventory.cluster, host).manager.name,
         "slurm": slurms_own(),
         "security": only_security,
         "fetch": fetches,

@@ -143,7 +143,7 @@ def drain_and_wait(
 
 def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> None:
     """Update a host's packages, uncompleted ones first, as there may be no others then; DeployFailed, HostError."""
-    kind = kinds(platform.wanted(run.inventory.cluster)).updates
+    kind = kinds(platform.wanted(run.inventory.cluster, host)).updates
     if updates.unfinished:
         change(run, "update", host, kind((), slurms_own()))
         updates = ask_updates(run, host, only_security=rolling.only_security, fetches=False)

@@ -92,7 +92,7 @@ def ask_hosts(run: Run, facts: Mapping[str, HostFacts], state: str) -> dict[str,
 
 def place_of(cluster: Cluster) -> dict[str, Any]:
     """Where Slurm's packages are on a host, for the agent."""
-    kind = platform.wanted(cluster)
+    kind = platform.named(cluster.slurm)
     return {
         "manager": kind.manager.name,
         "names": kind.slurm_packages,
@@ -104,7 +104,7 @@ def place_of(cluster: Cluster) -> dict[str, Any]:
 def ask_host(run: Run, facts: HostFacts, state: str) -> HostState:
     """Ask one host what it has. Raises HostError if it does not answer, or its answer was refused."""
     cluster, host = run.inventory.cluster, facts.name
-    archives = platform.wanted(cluster).manager.archives
+    archives = platform.named(cluster.slurm).manager.archives
     request: dict[str, Any] = {"op": "upgrade", **place_of(cluster), "paths": [archives]}
     if host in cluster.controllers:
         request |= {"state": state, "jobs": host == run.controller}
@@ -135,7 +135,7 @@ def offers(
     wanted = replace(run.inventory, cluster=cluster)
     request = {"op": "upgrade-offer", **place_of(cluster), "version": version, **source_of(wanted)}
     chosen = {some[0]: some for some in alike.values()}
-    run.progress.begin(f"asking {platform.wanted(cluster).manager.name}", tuple(chosen))
+    run.progress.begin(f"asking {platform.named(cluster.slurm).manager.name}", tuple(chosen))
     found: dict[str, Offer] = {}
     own: dict[str, Offer] = {}
     for host, answer in on_each(chosen, lambda host: ask_offer(run, host, request)):
@@ -171,9 +171,9 @@ def source_of(wanted: Inventory) -> dict[str, str]:
     if isinstance(source, OtherSuite):
         return {"suite": source.suite}
     if isinstance(source, DnfRepository):
-        return slurm_source.asked_of_dnf(wanted.cluster, repository_key.read(wanted))
+        return slurm_source.asked_of_dnf(wanted.cluster.slurm, repository_key.read(wanted))
     if isinstance(source, AptRepository):
         lines = ["Types: deb", f"URIs: {' '.join(source.uris)}", f"Suites: {' '.join(source.suites)}"]
         lines += [f"Components: {' '.join(source.components)}"] if source.components else []
-        return {"stanza": "\n".join(lines), "key": repository_key.read(wanted)}
+        return {"stanza": "\n".join(lines), "key": repository_key.read(wanted)[source.key]}
     return {}

@@ -96,7 +96,7 @@ def put_back(run: Run, backup: Backup, before: Mapping[str, Mapping[str, str]]) 
         some = [host for host in wanted if daemon in there[host].programs]
         change_each(run, "stop", some, Service(daemon, running=False))
     require(run, wanted, "did not stop its daemons")
-    exchanged = kinds(platform.wanted(run.inventory.cluster)).exchanged
+    exchanged = kinds(platform.named(run.inventory.cluster.slurm)).exchanged
     work_on_each(run, wanted, lambda host: change_each(run, "packages", (host,), exchanged(wanted[host])))
     require(run, wanted, "did not get the packages of before")
     write_key(run, backup)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.slurm.platform import wanted as wanted_platform
+from slurmfab.cluster.slurm.platform import named
 from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep
 from slurmfab.commands.upgrade.refusals import series as of
@@ -44,7 +44,8 @@ class Changes:
     hosts: Mapping[str, HostVersions]
     series: str  # the new one
     state_directory: str  # StateSaveLocation, as slurmctld has it now
-    slurm_key: str = ""  # the OpenPGP key of the repository; empty for none
+    # OpenPGP keys of repositories, by their paths in the cluster file
+    slurm_keys: Mapping[str, str] = field(default_factory=dict)
     at_once: str = "10%"  # how many nodes at a time: a number, or a percentage
     drain: bool = False  # whether nodes are empty of jobs before
 
@@ -57,8 +58,8 @@ class Changes:
         wanted = step.packages.get(host, {})
         if not wanted:
             return ()
-        exchanged = kinds(wanted_platform(self.cluster)).exchanged
-        source = slurm_source.of_upgrade(self.cluster, self.slurm_key)
+        exchanged = kinds(named(self.cluster.slurm)).exchanged
+        source = slurm_source.of_upgrade(self.cluster.slurm, self.slurm_keys)
         others = tuple(f"{name}={version}" for name, version in sorted(self.hosts[host].others.items()))
         versions = tuple(f"{name}={version}" for name, version in sorted(wanted.items()))
         return (*((source,) if source else ()), exchanged(versions, others, self.stops(step, host)))

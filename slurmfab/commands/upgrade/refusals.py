@@ -55,7 +55,7 @@ def refusals(asked: Asked, hosts: Mapping[str, HostVersions], to: SlurmVersion) 
 def of_source(asked: Asked, hosts: Mapping[str, HostVersions]) -> Iterator[str]:
     """Yield why hosts could not get the new packages."""
     wanted = f"Slurm {asked.version}" if asked.version else f"Slurm from the suite {asked.suite}"
-    manager = platform.wanted(asked.cluster).manager.name
+    manager = platform.named(asked.cluster.slurm).manager.name
     for release, offer in asked.offers.items():
         some = fold(host for host, state in asked.hosts.items() if state.release == release)
         if offer.trouble:

@@ -13,7 +13,7 @@ from slurmfab.base.terminal import columns, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
-from slurmfab.cluster.slurm.platform import wanted as platform_of
+from slurmfab.cluster.slurm.platform import named
 from slurmfab.commands.checks import runner
 from slurmfab.commands.upgrade import asking, hints, last_files, proof, target, under_way
 from slurmfab.commands.upgrade import planning as plans
@@ -173,7 +173,7 @@ def back_up(run: Run, plan: UpgradePlan, wanted: SlurmPackages) -> None:
         run.progress.line(f"Backup of this upgrade, proved before: {known}.")
         return
     cluster = run.inventory.cluster.model_copy(update={"slurm": wanted})
-    told = {"manager": platform_of(cluster).manager.name, **asking.source_of(replace(run.inventory, cluster=cluster))}
+    told = {"manager": named(cluster.slurm).manager.name, **asking.source_of(replace(run.inventory, cluster=cluster))}
     source = tuple(told.items())
     dump = replace(Changes(cluster, plan.hosts, str(plan.target.series), "").proved_dump(), source=source)
     under_way.note_backup(run, proof.proved_backup(run, dump))

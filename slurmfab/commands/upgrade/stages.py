@@ -54,7 +54,7 @@ class Stages:
         there = self.plan_input
         state = there.state_before or there.cluster.state_directory
         series, options = str(self.plan.target.series), (self.at_once, self.drain)
-        return Changes(there.cluster, self.plan.hosts, series, state, there.slurm_key, *options)
+        return Changes(there.cluster, self.plan.hosts, series, state, there.slurm_keys, *options)
 
     def packages(self, step: UpgradeStep, host: str) -> tuple[Resource, ...]:
         """The new packages of a host, and Slurm's directories, which their scripts change; nothing if it has them."""

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.slurm_packages import PackageDirectory, SlurmPackages, series_of
@@ -48,6 +49,7 @@ def target_of(cluster: Cluster, to: str, suite: str) -> SlurmPackages:
     """
     present = cluster.slurm
     refuse_source(present)
+    refuse_several_kinds(cluster)
     wanted = with_options(present, to, suite)
     if isinstance(wanted.source, PackageDirectory) or cluster.bundle:
         raise InputError(
@@ -92,6 +94,19 @@ def refuse_source(present: SlurmPackages) -> None:
             f"file, and {FAB} deploy. Or move to packages: stop the daemons, take away the links in {SOURCE.programs} "
             f"and {SOURCE.commands} and the units, install slurmctld and slurmd of the same version, and take away the "
             "key slurm. Nothing was changed."
+        )
+
+
+def refuse_several_kinds(cluster: Cluster) -> None:
+    """Refuse a cluster whose nodes have packages of their own, by InputError, with the order by hand."""
+    others = [host for host in cluster.compute_nodes if cluster.slurm_of(host) != cluster.slurm]
+    if others:
+        raise InputError(
+            f"{fold(others)}: a group of nodes has Slurm's packages of its own (slurm), and {FAB} upgrade exchanges "
+            f"those of one kind alone. By hand: {FAB} backup; then install the new packages in this order: slurmdbd, "
+            "which converts its database; slurmctld on all controllers; slurmd, some nodes at a time: nodes may stay "
+            "behind within Slurm's window. Then write the new versions into the cluster file, and "
+            f"{FAB} deploy. Nothing was changed."
         )
 
 

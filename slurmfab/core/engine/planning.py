@@ -62,8 +62,8 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
         slurm_files=all_of.take(lambda: slurm_files.read(cluster.slurm_files, beside), ()),
         own_files=all_of.take(lambda: file_contents.read_whole(cluster, beside), ()),
         deb_files=all_of.take(lambda: deb_files.read(inventory), {}),
-        slurm_key=all_of.take(lambda: repository_key.read(inventory), ""),
-        slurm_package_files=all_of.take(lambda: slurm_package_files.read(inventory), ()),
+        slurm_keys=all_of.take(lambda: repository_key.read(inventory), {}),
+        slurm_package_files=all_of.take(lambda: slurm_package_files.read(inventory), {}),
     )
     all_of.refuse()
     return read

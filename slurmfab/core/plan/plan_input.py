@@ -71,10 +71,10 @@ class LocalInput:
     own_files: tuple[Content, ...] = field(default=(), repr=False)  # the site's own files elsewhere on hosts
     # the packages beside the cluster file that it names, by their paths there
     deb_files: Mapping[str, DebFile] = field(default_factory=dict, repr=False)
-    # the OpenPGP key of the repository with Slurm's packages; empty where there is none
-    slurm_key: str = field(default="", repr=False)
-    # Slurm's packages beside the cluster file, if they come from there
-    slurm_package_files: tuple[FiledPackage, ...] = field(default=(), repr=False)
+    # the OpenPGP keys of repositories with Slurm's packages, by their paths in the cluster file
+    slurm_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Slurm's packages beside the cluster file, if they come from there, by the directory that the file names
+    slurm_package_files: Mapping[str, tuple[FiledPackage, ...]] = field(default_factory=dict, repr=False)
     # password of the IPMI controllers of nodes; empty where none is needed
     power_password: str = field(default="", repr=False)
 
@@ -288,10 +288,9 @@ class PlanInput(LocalInput):
         """The facts of the primary controller. Raises KeyError if the primary controller did not answer."""
         return self.facts[self.cluster.controller]
 
-    @cached_property
-    def platform(self) -> Platform:
-        """The kind of Slurm's packages that the cluster file asks for."""
-        return wanted(self.cluster)
+    def platform_of(self, host: str) -> Platform:
+        """The kind of Slurm's packages that the cluster file asks for on a host."""
+        return wanted(self.cluster, host)
 
     @cached_property
     def slurm_version(self) -> SlurmVersion:
@@ -479,7 +478,7 @@ class PlanInput(LocalInput):
             ipv6=self.uses_ipv6,
             local_groups=self.cluster.containers is not None and "docker" in self.cluster.containers.use,
             openmetrics=self.cluster.monitoring is not None and self.cluster.monitoring.openmetrics,
-            platform=self.platform,
+            platform=self.platform_of(self.cluster.controller),
         )
 
     def mail_programs(self, controllers: Iterable[str]) -> tuple[str, ...]:

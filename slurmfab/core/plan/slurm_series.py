@@ -6,6 +6,7 @@ from functools import cache
 
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 
 parsed = cache(SlurmVersion.parse)  # the series of a version; cached, because ten thousand hosts have the same
@@ -13,12 +14,12 @@ parsed = cache(SlurmVersion.parse)  # the series of a version; cached, because t
 
 def series(fact: HostFacts, cluster: Cluster) -> SlurmVersion:
     """The series that a host has, or would get by file or distribution; SlurmfabError if unknown."""
-    return parsed(fact.slurm_version) if fact.slurm_version else wanted(fact.codename, cluster)
+    return parsed(fact.slurm_version) if fact.slurm_version else wanted(fact.codename, cluster.slurm_of(fact.name))
 
 
-def wanted(codename: str, cluster: Cluster) -> SlurmVersion:
+def wanted(codename: str, slurm: SlurmPackages) -> SlurmVersion:
     """The series that a host without Slurm gets, by file or codename; SlurmfabError if unknown."""
-    return cluster.slurm.series or distribution_version(codename)
+    return slurm.series or distribution_version(codename)
 
 
 def version(fact: HostFacts, cluster: Cluster) -> str:

@@ -36,7 +36,7 @@ class Collector(FakeHosts):
     ) -> tuple[Line, ...]:
         if request["op"] != "collect":
             return super().call(host, request, heard)
-        assert list(request["names"]) == list(making.names_for(cluster()))
+        assert list(request["names"]) == list(making.names_for(cluster(), "c1"))
         for name, content in (self.files or ALL_DEBS).items():
             heard({"file": name})
             for at in range(0, len(content), 100_000):
@@ -61,7 +61,7 @@ def test_a_bundle_is_written_beside_the_cluster_file_and_readable_by_all(
     assert (bundle.manifest.suite, bundle.manifest.architecture, bundle.manifest.slurm, bundle.manifest.host) == (
         "trixie", "amd64", "24.11.5-4+deb13u1", "c1",
     )  # fmt: skip
-    assert {*bundle.manifest.names} == set(making.names_for(cluster()))
+    assert {*bundle.manifest.names} == set(making.names_for(cluster(), "c1"))
     assert set(bundle.parts) == {*ALL_DEBS, "Packages"}
     assert list(tmp_path.iterdir()) == [path]
 

@@ -111,14 +111,14 @@ def test_every_package_of_a_deployment_is_in_facts_and_bundles() -> None:
     }
     assert wanted >= {"sudo", "mariadb-server", "slurmd", "slurmctld", "slurmdbd"}
     assert wanted <= set(fact_selection(Inventory(whole, Lock(), Path("cluster.yaml")))["packages"])
-    assert wanted <= set(names_for(whole))
+    assert wanted <= set(names_for(whole, "c1"))
 
 
 def test_a_bundle_of_a_cluster_without_a_database_has_no_database_server() -> None:
-    assert not {"mariadb-server", "slurmdbd"} & set(names_for(cluster()))
+    assert not {"mariadb-server", "slurmdbd"} & set(names_for(cluster(), "c1"))
     external = "database: {host: c1, external: db.example.org, password_file: /p}\n"
-    assert "slurmdbd" in names_for(cluster(THREE_HOSTS + external))
-    assert "mariadb-server" not in names_for(cluster(THREE_HOSTS + external))
+    assert "slurmdbd" in names_for(cluster(THREE_HOSTS + external), "c1")
+    assert "mariadb-server" not in names_for(cluster(THREE_HOSTS + external), "c1")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_bundle_has_the_packages_for_containers_that_its_release_has(
     codename: str, names: set[str], others: set[str]
 ) -> None:
     keys = "registry: c1\ncontainers: {use: [docker, apptainer]}\n"
-    found = set(names_for(cluster(THREE_HOSTS + keys), codename))
+    found = set(names_for(cluster(THREE_HOSTS + keys), "c1", codename))
     assert names <= found
     assert not others & found
-    assert not {*names, *others} - {"openssl"} & set(names_for(cluster(), codename))
+    assert not {*names, *others} - {"openssl"} & set(names_for(cluster(), "c1", codename))

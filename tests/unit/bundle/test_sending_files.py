@@ -124,10 +124,10 @@ def test_a_host_of_another_architecture_is_refused_before_anything_is_changed(tm
 
 def test_a_bundle_has_the_packages_that_a_file_needs_and_those_with_versions(tmp_path: Path) -> None:
     case = Case.at(tmp_path)
-    texts = making.texts_for(case.inventory.cluster, case.known.deb_files.values())
+    texts = making.texts_for(case.inventory.cluster, "c1", case.known.deb_files.values())
     assert {"curl", "lacking", "tree", "hello=2*"} <= set(texts)
     assert not {one for one in texts if "enroot" in one}
-    assert {"enroot", "hello", "tree"} <= set(making.names_for(case.inventory.cluster))
+    assert {"enroot", "hello", "tree"} <= set(making.names_for(case.inventory.cluster, "c1"))
 
 
 def test_a_group_of_nodes_may_have_a_file_of_its_own(tmp_path: Path) -> None:

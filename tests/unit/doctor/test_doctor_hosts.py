@@ -7,6 +7,7 @@ import time
 import pytest
 
 from slurmfab.base.errors import HostError, InputError, LoginRefused, Unreachable
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.platform import SYSTEMS
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.doctor import hosts
@@ -155,5 +156,6 @@ def test_a_system_when_its_slurm_comes_from_elsewhere_then_its_own_slurm_does_no
     newer = {"n1": Answer(0.0, 0.1, {MIRROR: ""}, System("jammy", jammy, "slurm 25.11.2"))}
     assert judged(newer)["hosts' systems"] == Finding("hosts' systems", OK, "n1: jammy")
     bare = {"n1": Answer(0.0, 0.1, {MIRROR: ""}, System("jammy", jammy))}
-    found = {one.subject: one for one in hosts.judged(bare, has_bundle=True, has_version=True)}
+    chosen = SlurmPackages(version="25.11.*")
+    found = {one.subject: one for one in hosts.judged(bare, has_bundle=True, slurm_of=lambda _: chosen)}
     assert found["hosts' systems"].state == OK

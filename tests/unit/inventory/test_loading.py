@@ -116,7 +116,7 @@ COMPLAINTS = {
     "a tag": (SMALL + "login: !python [a]\n", "5: login: the tag !python is not supported"),
     "a key like no other in a group": (
         SMALL + "    color: red\n",
-        "5: nodes[0].color: unknown key; known: hosts, mig and Slurm's own",
+        "5: nodes[0].color: unknown key; known: hosts, mig, slurm and Slurm's own",
     ),
     "a merge key": (SMALL + "ids: {<<: {slurm: 5}}\n", "5: ids.<<: merge keys are not supported"),
     "no cluster": ("controllers: mn\nnodes: [{hosts: n1}]\n", "1: cluster: this key is missing"),

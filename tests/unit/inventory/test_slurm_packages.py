@@ -129,7 +129,7 @@ def test_the_key_of_a_repository_is_read_in_each_of_its_forms(tmp_path: Path, fo
     encoded = base64.b64decode("".join(text.split()))
     contents = {"text": KEY.encode(), "bytes": encoded, "windows": KEY.replace("\n", "\r\n").encode()}
     (tmp_path / "slurm.asc").write_bytes(contents[form])
-    assert repository_key.read(inventory(tmp_path, REPOSITORY)) == KEY
+    assert repository_key.read(inventory(tmp_path, REPOSITORY)) == {"slurm.asc": KEY}
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_directory_has_packages_of_slurm(tmp_path: Path) -> None:
     deb(tmp_path, "slurm-client")
     deb(tmp_path, "slurm-client", Architecture="arm64")
     found = slurm_package_files.read(inventory(tmp_path, "{directory: debs}"))
-    assert [one.name for one in found] == ["slurm-client", "slurm-client", "slurmd"]
+    assert [one.name for one in found["debs"]] == ["slurm-client", "slurm-client", "slurmd"]
 
 
 def test_a_directory_of_rpms_has_packages_of_slurm_and_none_of_sources(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_directory_of_rpms_has_packages_of_slurm_and_none_of_sources(tmp_path:
         made_rpms.saved(tmp_path / "rpms", name)
     (tmp_path / "rpms/slurm-26.05.5-1.el9.src.rpm").touch()
     known = inventory(tmp_path, "{directory: rpms}", "el-smd")
-    assert [one.name for one in slurm_package_files.read(known)] == ["slurm", "slurm-slurmd"]
+    assert [one.name for one in slurm_package_files.read(known)["rpms"]] == ["slurm", "slurm-slurmd"]
     (tmp_path / "rpms/slurm-26.05.5-1.el9.x86_64.rpm").unlink()
     with pytest.raises(InputError, match=r"has no slurm-….rpm, the package of Slurm's commands"):
         slurm_package_files.read(known)

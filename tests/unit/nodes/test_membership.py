@@ -165,12 +165,13 @@ def test_hosts_outside_the_cluster_are_not_refused(tmp_path: Path) -> None:
 
 
 def test_a_host_that_cannot_be_a_node_is_refused_with_the_reason(tmp_path: Path) -> None:
+    known = written(tmp_path)
     with pytest.raises(SlurmfabError, match="n3: it runs fedora") as refused:
-        refuse_unfit(written(tmp_path), [new("n3", "10.0.0.4", os_id="fedora"), new("n4", "10.0.0.5")])
+        refuse_unfit(known, known.cluster, [new("n3", "10.0.0.4", os_id="fedora"), new("n4", "10.0.0.5")])
     assert "Nothing was changed" in str(refused.value)
 
 
 def test_a_host_where_the_clusters_ids_belong_to_others_is_refused(tmp_path: Path) -> None:
     known = written(tmp_path, THREE_HOSTS + "ids: {slurm: 700, munge: 701}\n")
     with pytest.raises(IdConflict, match="n3: UID 700, wanted for slurm, belongs to alice"):
-        refuse_unfit(known, [new("n3", "10.0.0.4", uids={700: "alice"})])
+        refuse_unfit(known, known.cluster, [new("n3", "10.0.0.4", uids={700: "alice"})])

@@ -44,7 +44,7 @@ def rocky(name: str, **differing: Any) -> HostFacts:
 
 def wanted(more: str = REPOSITORY, **differing: Any) -> PlanInput:
     known = cluster(THREE_HOSTS + more)
-    return replace(plan_input(known, facts_of(known, rocky, **differing)), slurm_key="KEY\n")
+    return replace(plan_input(known, facts_of(known, rocky, **differing)), slurm_keys={"slurm.asc": "KEY\n"})
 
 
 def reason(more: str, **differing: Any) -> str:
@@ -78,7 +78,7 @@ def in_files(tmp_path: Path, *names: str, **differing: Any) -> PlanInput:
     """A plan with a directory that has these packages, each of which needs the first one."""
     files = [made_rpms.saved(tmp_path, name, "24.11.5-1.el9", "x86_64", names[0]) for name in names]
     known = wanted(OWN.replace("}", ", source: {directory: rpms}}"), **differing)
-    return replace(known, slurm_package_files=tuple(map(rpm_files.package_in, files)))
+    return replace(known, slurm_package_files={"rpms": tuple(map(rpm_files.package_in, files))})
 
 
 def test_rpms_in_a_directory_when_planned_then_a_host_gets_those_that_it_lacks_and_killed_ones(tmp_path: Path) -> None:
@@ -106,8 +106,12 @@ def test_rpms_in_a_directory_when_one_is_missing_then_the_host_that_needs_it_is_
         (OWN, {"os_id": "ol", "os_like": "fedora"}, ""),
         (OWN, {"codename": "el8"}, "it runs rocky (el8); of Enterprise Linux, slurmfab knows 9 and 10: the python3 of"),
         (OWN, {"os_id": "centos", "os_like": "rhel fedora", "codename": ""}, "it runs centos (an old release); of"),
-        ("", {}, "it runs rocky, and the cluster file is for the distribution's packages. Hosts of one system"),
-        ("", {}, 'slurm: {packages: el-openhpc, version: "SERIES.*"} in the cluster file'),
+        ("", {}, "it runs rocky, and the cluster file is for the distribution's packages there"),
+        (
+            "",
+            {},
+            'slurm: {packages: el-openhpc, version: "SERIES.*"}, for all hosts, or for compute',
+        ),
         (OWN, {"os_id": "debian", "os_like": "", "codename": "trixie"}, "it runs debian, and the cluster file is for"),
         (OWN, {"os_id": "arch", "os_like": ""}, "it runs arch; slurmfab deploys to Debian, Ubuntu and Enterprise"),
         (OWN, {"enforces_selinux": True}, "SELinux is enforcing there, and slurmfab does not label its files yet"),
@@ -139,7 +143,7 @@ def test_an_upgrade_when_planned_then_it_is_from_a_repository_alone_and_by_dnf()
     known = cluster(THREE_HOSTS + REPOSITORY)
     wanted_slurm = target.target_of(known, "26.05", "")
     assert (wanted_slurm.version, wanted_slurm.source) == ("26.05.*", known.slurm.source)
-    source = slurm_source.of_upgrade(known, "KEY\n")
+    source = slurm_source.of_upgrade(known.slurm, {"slurm.asc": "KEY\n"})
     assert isinstance(source, OwnedFiles)
     assert [path for path, *_ in source.files] == [slurm_repository.KEY, slurm_repository.PATH]
     assert package_managers.kinds(EL_SMD).exchanged is DnfExchangedPackages
@@ -160,14 +164,14 @@ def test_a_bundle_when_planned_then_hosts_have_no_source_of_slurmfabs_and_a_kill
 
 def test_a_bundle_when_it_would_need_what_only_debian_has_or_rpms_are_in_a_directory_then_it_is_refused() -> None:
     known = cluster(THREE_HOSTS + OWN + "packages: {all: [site-tool]}\n")
-    enterprise_linux.refuse_bundle(known, making.names_for(known))
+    enterprise_linux.refuse_bundle(known, "c1", making.names_for(known, "c1"))
     known = cluster(THREE_HOSTS + OWN + "modules: lmod\n")
     with pytest.raises(InputError, match="the bundle would need lmod"):
-        enterprise_linux.refuse_bundle(known, making.names_for(known))
-    enterprise_linux.refuse_bundle(cluster(THREE_HOSTS + "modules: lmod\n"), ("lmod",))
+        enterprise_linux.refuse_bundle(known, "c1", making.names_for(known, "c1"))
+    enterprise_linux.refuse_bundle(cluster(THREE_HOSTS + "modules: lmod\n"), "c1", ("lmod",))
     directory = OWN.replace("}", ", source: {directory: rpms}}") + "bundle: a.tar\n"
     with pytest.raises(InputError, match="cannot use a bundle beside a directory"):
-        enterprise_linux.refuse_bundle(cluster(THREE_HOSTS + directory), ())
+        enterprise_linux.refuse_bundle(cluster(THREE_HOSTS + directory), "c1", ())
     with pytest.raises(InputError, match="cannot use a bundle beside a directory"):
         enterprise_linux.refuse_unfit(wanted(directory))
 

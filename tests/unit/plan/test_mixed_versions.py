@@ -12,7 +12,6 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.schema_file import version_of
-from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.plan.phases import configless, daemons
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import PlanInput
@@ -157,7 +156,8 @@ def test_pid_files_are_those_of_each_daemons_own_unit() -> None:
 
 def test_nodes_that_an_older_slurmd_cannot_take_by_reconfigure_come_by_restarts() -> None:
     assert not daemons.is_reconfigured(made(c1="24.11.5", d1="24.11.5", n1="23.11.4"))
-    assert configless.drop_in(made(), SlurmVersion(22, 5)) != configless.drop_in(made(), SlurmVersion(24, 11))
+    older = made(c1="22.05.8", d1="22.05.8", n1="22.05.8")
+    assert configless.started(older, "n1") != configless.started(made(n1="24.11.5"), "n1")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from slurmfab.cluster.inventory.yaml_nodes import compose
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster, Partition, Ssh
+    from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 
 _WHERE = "the cluster file"
 _NOTHING: Mapping[str, str] = {}
@@ -98,7 +99,8 @@ def with_nodes(
     for number in joined:
         in_flow = bool(root.flow_style or entries.flow_style or entries.value[number].flow_style)
         _extend(edits, _value_of(entries.value[number], "Nodes"), hosts, in_flow)
-    return _checked(edits.applied(), old, dict.fromkeys(hosts, wanted), (places, ways, joined))
+    slurm = old.slurm_of(like) if like else old.slurm
+    return _checked(edits.applied(), old, dict.fromkeys(hosts, wanted), slurm, (places, ways, joined))
 
 
 def write(path: Path, text: str) -> None:
@@ -140,8 +142,9 @@ def _check_new(cluster: Cluster, hosts: Sequence[str], like: str | None) -> None
 
 def _group(cluster: Cluster, wanted: Mapping[str, str], like: str | None) -> int | None:
     """The number of a group with these settings, preferably that of `like`; `None` if there is none."""
-    mig = cluster.mig_of(like) if like else None
-    fitting = [number for number, one in enumerate(cluster.nodes) if (one.settings, one.mig) == (wanted, mig)]
+    same = (wanted, *((cluster.mig_of(like), cluster.slurm_of(like)) if like else (None, cluster.slurm)))
+    groups = enumerate(cluster.nodes)
+    fitting = [number for number, one in groups if (one.settings, one.mig, one.slurm or cluster.slurm) == same]
     of_like = [number for number in fitting if like in cluster.nodes[number].hosts]
     return next(iter(of_like or fitting[-1:]), None)
 
@@ -234,6 +237,7 @@ def _checked(
     text: str,
     old: Cluster,
     nodes: Mapping[str, Mapping[str, str]],
+    slurm: SlurmPackages,
     where: tuple[Mapping[str, str], Mapping[str, str], Sequence[int]],
 ) -> str:
     """Check that the new text describes the old cluster with these nodes and no other difference, and return it."""
@@ -255,6 +259,7 @@ def _checked(
     is_extended = (
         {node: new.settings_of(node) for node in new.compute_nodes}
         == {**{node: old.settings_of(node) for node in old.compute_nodes}, **nodes}
+        and {new.slurm_of(node) for node in nodes} == {slurm}
         and new.addresses == {**old.addresses, **addresses}
         and new.ssh.endpoints == {**old.ssh.endpoints, **endpoints}
         and [_in_any_order(partition) for partition in new.partitions] == [_in_any_order(one) for one in partitions]

@@ -168,9 +168,21 @@ def _lists(cluster: Cluster) -> Iterator[tuple[Place, tuple[str, ...]]]:
 
 def files_of_the_source_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Of two contents for one file, only one would be there."""
-    for path in SLURM_SOURCE_FILES if cluster.slurm.source is not None else ():
+    for path in SLURM_SOURCE_FILES if any(one.source is not None for one in cluster.slurms) else ():
         if path in cluster.files:
             yield ("files", path), "slurmfab writes it for the key slurm"
+
+
+def controllers_have_the_clusters_packages(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """The version of the key `slurm` is the controllers', by which plans, upgrades and backups know Slurm's files."""
+    for number, group in enumerate(cluster.nodes):
+        controllers = [host for host in group.hosts if host in cluster.controllers and group.slurm is not None]
+        if controllers:
+            yield (
+                ("nodes", number, "slurm"),
+                f"{fold(controllers)} is a controller, whose packages the key slurm of the cluster says; put it into "
+                "another group",
+            )
 
 
 RULES = (
@@ -185,4 +197,5 @@ RULES = (
     slurms_packages_come_by_role,
     one_version_on_each_host,
     files_of_the_source_are_slurmfabs,
+    controllers_have_the_clusters_packages,
 )

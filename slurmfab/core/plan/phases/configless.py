@@ -73,7 +73,7 @@ def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -
     return (
         *((local,) if is_turning else ()),
         Directory(posixpath.dirname(CONFIGLESS_DROP_IN), "root", "root", 0o755),
-        File(CONFIGLESS_DROP_IN, drop_in(plan_input, plan_input.slurm_of(host))),
+        File(CONFIGLESS_DROP_IN, drop_in(plan_input, *started(plan_input, host))),
         FetchedFiles(servers(plan_input), digests(plan_input), carried and not is_turning),
         *(() if is_turning else (Service("slurmd"),)),
         # Without private_tmp, a job_container.conf is not listed here: slurmfab may not have written it.
@@ -91,11 +91,15 @@ def digests(plan_input: PlanInput) -> tuple[tuple[str, str], ...]:
 
 
 @once
-def drop_in(plan_input: PlanInput, version: SlurmVersion) -> str:
-    """The text of the drop-in of slurmd's unit on hosts with this version of Slurm."""
-    platform = plan_input.platform
-    values = {"program": platform.program("slurmd"), "mode": platform.slurmd_mode(version)}
-    return fill("slurmd-configless.conf", {**values, "servers": servers(plan_input)})
+def drop_in(plan_input: PlanInput, program: str, mode: str) -> str:
+    """The text of the drop-in of slurmd's unit on hosts with this path of slurmd and these options."""
+    return fill("slurmd-configless.conf", {"program": program, "mode": mode, "servers": servers(plan_input)})
+
+
+def started(plan_input: PlanInput, host: str) -> tuple[str, str]:
+    """The path of slurmd on a host, and its options, by the packages and the version there."""
+    platform = plan_input.platform_of(host)
+    return platform.program("slurmd"), platform.slurmd_mode(plan_input.slurm_of(host))
 
 
 @once

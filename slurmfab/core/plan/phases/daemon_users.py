@@ -26,7 +26,7 @@ def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, 
     """The file that extends the unit of one of `ROLES`, from its next start; its removal where it needs none."""
     version = plan_input.slurm_of(host)
     log, pid = log_and_pid(plan_input, host, daemon)
-    made = "" if pid == plan_input.platform.pid_files(version)[daemon] else pid
+    made = "" if pid == plan_input.platform_of(host).pid_files(version)[daemon] else pid
     elsewhere = "" if log.startswith(f"{SLURM_LOGS}/") else log
     text = fill("slurm-user.conf", {"daemon": daemon, "pid_file": made, "log": elsewhere})
     of, drop_ins = f"{daemon}-user", paths(plan_input, host, daemon)
@@ -44,7 +44,7 @@ def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:
     if version >= BY_SYSTEMD or not starts_as_slurm(plan_input) or ROLES[daemon] not in roles:
         return ()
     log, pid = log_and_pid(plan_input, host, daemon)
-    usual = (plan_input.platform.pid_files(version)[daemon], f"/run/{daemon}.pid", f"/var/run/{daemon}.pid")
+    usual = (plan_input.platform_of(host).pid_files(version)[daemon], f"/run/{daemon}.pid", f"/var/run/{daemon}.pid")
     is_known = _PLAIN.fullmatch(log) is not None and pid in usual
     return (f"{UNIT_FILES}/{daemon}.service.d/slurmfab-user.conf",) if is_known else ()
 
@@ -61,5 +61,5 @@ def log_and_pid(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, str
         default = f"/var/run/{daemon}.pid"
         return places.log_file(settings, daemon, host), settings.get("slurmctldpidfile", default)
     own = {key.lower(): value or "" for key, value in plan_input.cluster.slurmdbd_conf.items()}
-    pid = own.get("pidfile", plan_input.platform.pid_files(plan_input.slurm_of(host))[daemon])
+    pid = own.get("pidfile", plan_input.platform_of(host).pid_files(plan_input.slurm_of(host))[daemon])
     return accounting.log_file(plan_input.cluster.slurmdbd_conf), pid

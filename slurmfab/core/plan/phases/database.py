@@ -79,7 +79,7 @@ def server_here(plan_input: PlanInput, database: Database) -> tuple[Resource, ..
 
 def server_with_settings(plan_input: PlanInput, database: Database) -> tuple[Resource, ...]:
     """MariaDB with slurmfab's settings; a change of these restarts it."""
-    pinned, path = plan_input.host(database.host), plan_input.platform.database_settings
+    pinned, path = plan_input.host(database.host), plan_input.platform_of(database.host).database_settings
     memory = pinned.hardware.RealMemory if pinned.hardware else 0
     return (
         File(path, accounting.mariadb_settings(memory, plan_input.cluster.roles(database.host))),
@@ -103,7 +103,8 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
     version = plan_input.slurm_of(database.host)
     cluster = plan_input.cluster
     values = (hostname, version, server, port, database.user, database.name, cluster.slurm_user, plan_input.uses_ipv6)
-    own = (cluster.slurmdbd_conf, cluster.private_data, plan_input.platform, JWT_KEY if cluster.rest else "")
+    platform = plan_input.platform_of(database.host)
+    own = (cluster.slurmdbd_conf, cluster.private_data, platform, JWT_KEY if cluster.rest else "")
     return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, *own))
 
 

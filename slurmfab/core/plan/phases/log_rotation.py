@@ -47,7 +47,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """Files for logrotate(8); their removal where the logs are not there any more, or the packages rotate them."""
     if not plan_input.cluster.rotate_logs:
         return owned(plan_input, host, OF, ())
-    platform = plan_input.platform
+    platform = plan_input.platform_of(host)
     has_log = "compute" in plan_input.cluster.roles(host) and slurmd_log(plan_input, host).startswith(f"{SLURMD_LOGS}/")
     files = (
         *((rotation(PATH, SLURM_LOGS, platform.units),) if not platform.rotates_logs else ()),

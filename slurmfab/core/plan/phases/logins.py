@@ -66,7 +66,7 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     sessions = (PAM_SYSTEMD,) if cluster.limits_on(host) else ()
     return (
         *sessions,
-        *((plan_input.platform.pam,) if cluster.closes(host) and plan_input.platform.pam else ()),
+        *(filter(None, (plan_input.platform_of(host).pam,)) if cluster.closes(host) else ()),
         *((XAUTH,) if has_screens else ()),
     )
 

@@ -43,12 +43,12 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *(f"{one.name}={one.version}" for one in files),
     )
     names = tuple(sorted(with_files(plan_input, host)))
-    slurm = plan_input.cluster.slurm
-    slurms = () if slurm.is_default else plan_input.platform.slurm_packages
+    slurm, platform = plan_input.cluster.slurm_of(host), plan_input.platform_of(host)
+    slurms = () if slurm.is_default else platform.slurm_packages
     return (
         *slurm_source.resources(plan_input, host),
         *modules.makes_room(plan_input, host),
-        kinds(plan_input.platform).installed(
+        kinds(platform).installed(
             names,
             versions=versions,
             slurm=slurms,
@@ -72,7 +72,7 @@ def own(plan_input: PlanInput, host: str) -> tuple[Wanted, ...]:
 
 def wanted(plan_input: PlanInput, host: str) -> set[str]:
     """All packages that the host's roles, MariaDB, sudo rules, control groups and capabilities need, and the site's."""
-    platform = plan_input.platform
+    platform = plan_input.platform_of(host)
     names = {*platform.packages_of(plan_input.cluster.roles(host))}
     database = plan_input.cluster.database
     if database and host == database.host and not database.external:
@@ -98,7 +98,7 @@ def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of packages that slurmfab installed for what the cluster file no longer has."""
     added = plan_input.facts[host].added_packages if host in plan_input.facts else ()
     names = tuple(sorted(set(added) - SLURMS - with_files(plan_input, host)))
-    return (kinds(plan_input.platform).former(names),) if names else ()
+    return (kinds(plan_input.platform_of(host)).former(names),) if names else ()
 
 
 def lacks_bus(plan_input: PlanInput, host: str) -> bool:

@@ -85,13 +85,13 @@ def drop_in(plan_input: PlanInput, host: str) -> str:
     else:
         plugins = ["openapi/slurmctld", "openapi/slurmdbd"]
     wanted = ",".join(plugins[: 2 if has_database else 1])
-    programs = plan_input.platform.programs
+    programs = plan_input.platform_of(host).programs
     return fill("slurmrestd.conf", {"socket": REST_SOCKET, "plugins": wanted, "programs": programs})
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """slurmrestd on its host, and the plugin for tokens where a daemon needs it."""
-    platform = plan_input.platform
+    platform = plan_input.platform_of(host)
     is_here = host == plan_input.cluster.rest
     has_tokens = is_here or host in proving(plan_input)
     return (*((platform.rest,) if is_here else ()), *((platform.jwt,) if has_tokens and platform.jwt else ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slurmfab.base.paths import SLURM_HOME
 from slurmfab.cluster.inventory.system_ids import SYSTEM_USERS, move
+from slurmfab.cluster.slurm.platform import SystemAccount
 from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -28,13 +29,14 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     host has stopped before it makes a plan.
     """
     moves = moved(plan_input, host)
-    return (*moves, *SYSTEM, *both(plan_input, tuple(one.user for one in moves)))
+    munge = plan_input.platform_of(host).munge
+    return (*moves, *SYSTEM, *both(plan_input, munge, tuple(one.user for one in moves)))
 
 
 @once
-def both(plan_input: PlanInput, moves: tuple[str, ...]) -> tuple[Resource, ...]:
+def both(plan_input: PlanInput, munge: SystemAccount, moves: tuple[str, ...]) -> tuple[Resource, ...]:
     """Both users and their groups. `moves`: the users whose numbers change on the host: any of `slurm` and `munge`."""
-    ids, munge = plan_input.lock.ids, plan_input.platform.munge
+    ids = plan_input.lock.ids
     # Only SSH needs a shell and a home for slurm.
     kept = plan_input.cluster.slurm_ssh.logins == "none"
     return (

@@ -8,7 +8,7 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold, natural
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.slurm_packages import PackageDirectory
-from slurmfab.cluster.slurm.platform import DNF, Platform, wanted
+from slurmfab.cluster.slurm.platform import DNF, Platform, named, wanted
 from slurmfab.core.plan.phases import packages
 from slurmfab.core.plan.plan_input import PlanInput
 
@@ -17,19 +17,20 @@ PAGE = "docs/enterprise-linux.md"
 
 def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse capabilities whose packages slurmfab knows on other systems alone. Raises InputError with the packages."""
-    if plan_input.platform.manager != DNF:
-        return
-    if plan_input.cluster.bundle:
-        refuse_directory(plan_input.cluster)
-    if plan_input.deb_files:
+    cluster = plan_input.cluster
+    theirs = [host for host in cluster.hosts if plan_input.platform_of(host).manager == DNF]
+    if cluster.bundle and theirs:
+        refuse_directory(cluster)
+    files = {one.file for host in theirs for one in packages.own(plan_input, host) if one.file}
+    if files:
         raise InputError(
-            f"packages: {', '.join(sorted(plan_input.deb_files))}: Enterprise Linux has no .deb files, and slurmfab "
+            f"packages: {', '.join(sorted(files))}: Enterprise Linux has no .deb files, and slurmfab "
             f"does not send .rpm files yet ({PAGE}). Nothing was changed."
         )
     lacking: dict[str, list[str]] = {}
-    for host in plan_input.facts:
+    for host in (host for host in theirs if host in plan_input.facts):
         own = {one.name for one in packages.own(plan_input, host)}
-        for name in packages.wanted(plan_input, host) - known(plan_input.platform) - own:
+        for name in packages.wanted(plan_input, host) - known(plan_input.platform_of(host)) - own:
             lacking.setdefault(name, []).append(host)
     if lacking:
         hosts = fold(sorted({host for some in lacking.values() for host in some}, key=natural))
@@ -45,9 +46,12 @@ def known(platform: Platform) -> set[str]:
     return {"sudo", "ipmitool", *roles, *platform.database.packages, platform.bus}
 
 
-def refuse_bundle(cluster: Cluster, names: Iterable[str]) -> None:
-    """Refuse a bundle with packages that slurmfab knows on other systems alone. Raises InputError with their names."""
-    kind = wanted(cluster)
+def refuse_bundle(cluster: Cluster, source: str, names: Iterable[str]) -> None:
+    """Refuse a bundle with packages that slurmfab knows on other systems alone. Raises InputError with their names.
+
+    `source`: the host that collects these packages.
+    """
+    kind = wanted(cluster, source)
     if kind.manager != DNF:
         return
     refuse_directory(cluster)
@@ -61,7 +65,7 @@ def refuse_bundle(cluster: Cluster, names: Iterable[str]) -> None:
 
 def refuse_directory(cluster: Cluster) -> None:
     """Refuse a bundle beside a directory of .rpm files, by InputError."""
-    if isinstance(cluster.slurm.source, PackageDirectory):
+    if any(isinstance(one.source, PackageDirectory) and named(one).manager == DNF for one in cluster.slurms):
         raise InputError(
             "bundle: on Enterprise Linux, slurmfab cannot use a bundle beside a directory of .rpm files yet "
             f"({PAGE}). Make a repository of the directory (createrepo_c), and name it: slurm: {{source: {{uris: …, "

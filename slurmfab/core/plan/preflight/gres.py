@@ -196,7 +196,7 @@ def _no_plugin(plan_input: PlanInput, node: str, settings: Mapping[str, str]) ->
         is_there = method == "nvidia" and plan_input.slurm_of(node) >= NVIDIA_PLUGIN_SINCE
     if is_there:
         return ""
-    package = plan_input.platform.gpu_plugins.get(method)
+    package = plan_input.platform_of(node).gpu_plugins.get(method)
     return (
         f"AutoDetect: {method} needs Slurm's plugin gpu_{method}.so, and Slurm {plan_input.slurm_of(node)} there has "
         f"{'and '.join(f'gpu_{name}.so' for name in fact.gpu_plugins) or 'none of its kind'}. Leave AutoDetect out: "

@@ -78,7 +78,7 @@ def wrong_slurm_user(cluster: Cluster, fact: HostFacts, controller: HostFacts | 
 def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: str) -> dict[str, str]:
     """The hosts that cannot become compute nodes of a cluster: names and reasons.
 
-    `cluster`: the cluster file before they join. `facts`: the facts of hosts that are not in the cluster yet.
+    `cluster`: the cluster file with them. `facts`: the facts of hosts that are not in the cluster yet.
     `expected`: the cluster's version of Slurm; empty before its first deployment.
     """
     found = {
@@ -103,7 +103,7 @@ def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dic
 
 def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
     """Why the host's distribution, or the Slurm on it, is not supported; empty if it is."""
-    meant = wanted(cluster)
+    meant = wanted(cluster, fact.name)
     reason = unsupported(fact.kinds, fact.codename, meant)
     if reason:
         return reason
@@ -170,9 +170,11 @@ def wrong_slurm(
     wrong = mixed.wrong(fact.name, roles, (found, expected), cluster.controller, way)
     if not wrong or fact.slurm_version:
         return wrong
-    if cluster.slurm.series:
+    if cluster.slurm_of(fact.name).series:
         having = f"the cluster file (slurm: {{version: …}}) gives it Slurm {found}"
-        return mixed.outside(having, expected, cluster.controller, f"first, {FAB} upgrade --to {found}")
+        is_own = cluster.slurm_of(fact.name) != cluster.slurm
+        first = "name one of these for its group of nodes" if is_own else f"first, {FAB} upgrade --to {found}"
+        return mixed.outside(having, expected, cluster.controller, first)
     having = f"its distribution ({fact.codename}) installs Slurm {found}"
     return mixed.outside(having, expected, cluster.controller, mixed.chosen(expected))
 
@@ -188,7 +190,7 @@ def back(fact: HostFacts, controller: HostFacts) -> str:
 
 def wrong_packages(fact: HostFacts, cluster: Cluster) -> str:
     """Why a host's Slurm cannot be replaced by that of the cluster file; empty if there is no need, or none there."""
-    found, meant = all_installed(fact), wanted(cluster)
+    found, meant = all_installed(fact), wanted(cluster, fact.name)
     if len(found) > 1:
         return two_kinds(fact, found, meant)
     if found == (SOURCE,) and meant != SOURCE:

@@ -47,5 +47,5 @@ def test_a_host_has_the_packages_of_all_its_lists() -> None:
 
 def test_a_bundle_has_the_packages_of_all_hosts() -> None:
     found = cluster(f"{THREE_HOSTS}packages: {{all: tree, groups: [{{hosts: n2, packages: [htop=3.2*]}}]}}\n")
-    assert {"tree", "htop", "slurmd"} <= set(making.names_for(found))
-    assert {"tree", "htop=3.2*", "slurmd"} <= set(making.texts_for(found))
+    assert {"tree", "htop", "slurmd"} <= set(making.names_for(found, "c1"))
+    assert {"tree", "htop=3.2*", "slurmd"} <= set(making.texts_for(found, "c1"))

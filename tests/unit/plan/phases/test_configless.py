@@ -32,7 +32,7 @@ def wanted(text: str, **facts: Any) -> PlanInput:
 def test_nodes_ask_all_controllers_the_first_one_first(text: str, servers: str) -> None:
     found = wanted(text)
     assert configless.servers(found) == servers
-    assert f" --conf-server {servers} $SLURMD_OPTIONS\n" in configless.drop_in(found, found.slurm_version)
+    assert f" --conf-server {servers} $SLURMD_OPTIONS\n" in configless.drop_in(found, *configless.started(found, "n1"))
 
 
 def test_nodes_have_the_files_that_slurmctld_serves() -> None:

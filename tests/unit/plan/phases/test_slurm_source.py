@@ -40,8 +40,8 @@ def wanted(more: str, **facts: object) -> PlanInput:
     known = cluster(THREE_HOSTS + more)
     return replace(
         plan_input(known, facts_of(known, prepared, **facts)),
-        slurm_key="KEY\n",
-        slurm_package_files=DEBS if more == DIRECTORY else (),
+        slurm_keys={"slurm.asc": "KEY\n"},
+        slurm_package_files={"debs": DEBS} if more == DIRECTORY else {},
     )
 
 
@@ -106,10 +106,10 @@ def test_a_plan_for_hosts_without_slurm_is_for_the_version_that_they_get() -> No
 
 
 def test_packages_that_need_each_other_come_once_and_what_is_not_there_is_left_to_apt() -> None:
-    ring = replace(wanted(DIRECTORY, **BARE), slurm_package_files=(
+    ring = replace(wanted(DIRECTORY, **BARE), slurm_package_files={"debs": (
         deb("slurmctld", "slurm-client"), deb("slurm-client", "slurmctld | other, libc6"), deb("other", "slurmctld"),
         deb("unasked"),
-    ))  # fmt: skip
+    )})  # fmt: skip
     assert [one.name for one in slurm_source.in_files(ring, "c1", {"slurmctld"})] == [
         "other",
         "slurm-client",
@@ -117,7 +117,7 @@ def test_packages_that_need_each_other_come_once_and_what_is_not_there_is_left_t
     ]
     assert slurm_source.in_files(ring, "c1", {"munge"}) == ()
     assert slurm_source.in_files(ring, "elsewhere", {"slurmctld"}) == ()
-    assert slurm_source.in_files(replace(ring, slurm_package_files=()), "c1", {"slurmctld"}) == ()
+    assert slurm_source.in_files(replace(ring, slurm_package_files={}), "c1", {"slurmctld"}) == ()
 
 
 def test_a_host_that_has_the_same_version_already_gets_what_it_lacks() -> None:

@@ -1,0 +1,104 @@
+"""A cluster with a controller of Debian and compute nodes of Debian and of the stand-in for Enterprise Linux."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from lab_cluster import DeployedLab
+from lab_user import words_of
+from stock import Stock
+
+from slurmfab.cluster.slurm.platform import DEBIAN, EL_SMD
+from slurmfab.lab.el_standin import KEY, PLACE, SLURMS
+from slurmfab.on_hosts.agent.dnf import slurm_repository
+
+pytestmark = pytest.mark.lab
+
+OTHERS = ("n2", "n4")  # the hosts with dnf; n3 and n4 join later
+REPOSITORY = SLURMS[EL_SMD.word][0]
+TEXT = f"""\
+nodes:
+  - hosts: n1
+  - hosts: n2
+    slurm: {{packages: el-smd, version: "24.11.*", source: {{uris: "file:{PLACE}/{REPOSITORY}", key: slurm.asc}}}}
+database: ctl
+accounts: [{{name: physics}}]
+users: [{{name: ada, uid: 4001, accounts: physics}}]
+partitions: [{{PartitionName: main, Nodes: ALL, Default: YES}}]
+"""
+JOB = "cd / && runuser -u ada -- srun -A physics -N{} sh -c 'echo $SLURMD_NODENAME $(id -un)' | sort | xargs"
+ON_RECORD = "sacct -X -n -P -a -u ada -o NNodes,State | sort -u | xargs"
+
+
+@pytest.fixture(scope="module")
+def deployed(stock: Stock) -> Iterator[DeployedLab]:
+    others = tuple(f"{host}:{EL_SMD.word}" for host in OTHERS)
+    with stock.bare("trixie", nodes=4, slurm_packages=DEBIAN.word, other_packages=others) as lab:
+        for host in OTHERS:
+            # Slurm's packages are to come from the source that the group of nodes names.
+            lab.on(host, f"rm {slurm_repository.FOLDER}/lab-{REPOSITORY}.repo")
+        (lab.inventory_path.parent / "slurm.asc").write_text(f"{lab.on('n2', f'cat {KEY}')}\n")
+        begin = lab.inventory_path.read_text().partition("nodes:")[0]
+        lab.inventory_path.write_text(re.sub(r", n[34]: [0-9.]+", "", begin) + TEXT)
+        lab.deploy()
+        yield lab
+
+
+def test_bare_hosts_of_two_systems_when_deployed_then_each_has_its_packages_and_a_plan_is_empty(
+    deployed: DeployedLab,
+) -> None:
+    assert {*DEBIAN.packages("controller")} <= {*deployed.on("ctl", "dpkg-query -W -f '${Package}\\n'").split()}
+    assert {*EL_SMD.packages("compute")} <= {*deployed.on("n2", "rpm --query --all --queryformat '%{NAME}\\n'").split()}
+    assert deployed.on("n2", f"grep -c excludepkgs= {slurm_repository.PATH}") == "1"
+    assert deployed.on("n1", "ls /etc/yum.repos.d 2>/dev/null || echo none") == "none"
+    planned = deployed.slurmfab("plan")
+    assert planned.returncode == 0, words_of(planned)
+
+
+def test_hosts_of_two_systems_when_deployed_again_then_nothing_changes(deployed: DeployedLab) -> None:
+    assert deployed.deploy()["steps"] == []
+
+
+def test_hosts_of_two_systems_when_checked_then_all_checks_pass(deployed: DeployedLab) -> None:
+    checked = deployed.slurmfab("check-cluster")
+    assert checked.returncode == 0, words_of(checked)
+
+
+def test_a_job_on_both_systems_when_it_has_ended_then_it_is_on_record(deployed: DeployedLab) -> None:
+    assert deployed.on("ctl", JOB.format(2)) == "n1 ada n2 ada"
+    deployed.until("ctl", ON_RECORD, "2|COMPLETED")
+
+
+def test_nodes_of_two_systems_when_they_fetch_slurms_files_then_jobs_run_on_both(deployed: DeployedLab) -> None:
+    text = deployed.inventory_path.read_text()
+    deployed.deploy_file(f"{text}configless: true\n")
+    assert deployed.on("ctl", JOB.format(2)) == "n1 ada n2 ada"
+    planned = deployed.slurmfab("plan")
+    assert planned.returncode == 0, words_of(planned)
+    deployed.deploy_file(text)
+
+
+def test_an_upgrade_when_asked_for_then_it_is_refused_with_the_order_by_hand(deployed: DeployedLab) -> None:
+    refused = deployed.slurmfab("upgrade", "--plan", "--to", "26.05")
+    assert refused.returncode == 2, words_of(refused)
+    assert "n2: a group of nodes has Slurm's packages of its own" in words_of(refused)
+
+
+def test_a_node_of_each_system_when_added_like_one_of_its_kind_then_jobs_run_on_all(deployed: DeployedLab) -> None:
+    address = {host: deployed.lab.host(host).address for host in ("n3", "n4")}
+    refused = deployed.slurmfab("add-node", address["n4"], "--accept-new-host-keys")
+    assert "n4: it runs rocky, and the cluster file is for the distribution's packages there" in words_of(refused)
+    for host, like in (("n3", "n1"), ("n4", "n2")):
+        added = deployed.slurmfab("add-node", address[host], "--like", like, "--accept-new-host-keys")
+        assert added.returncode == 0, words_of(added)
+    assert deployed.on("ctl", JOB.format(4)) == "n1 ada n2 ada n3 ada n4 ada"
+    planned = deployed.slurmfab("plan")
+    assert planned.returncode == 0, words_of(planned)
+
+
+def test_a_node_of_the_other_system_when_removed_with_its_packages_then_they_are_gone(deployed: DeployedLab) -> None:
+    removed = deployed.slurmfab("remove-node", "n4", "--purge", "--yes")
+    assert removed.returncode == 0, words_of(removed)
+    assert deployed.on("n4", "rpm --query --all 'slurm*'") == ""
