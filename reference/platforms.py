@@ -57,8 +57,6 @@ EXPLAINED: Mapping[str, str] = {
     "commands/rehearse/hand_made.py": LAB,
     "core/plan/phases/files.py": "files of apt come before any package",
     "base/paths.py": "paths of slurmfab's files for apt",
-    "commands/update/": "why a package stays, in apt's words",
-    "commands/upgrade/": "sources of apt and of dnf, and apt's holds",
     "cli/tasks/update.py": SAMPLE,
     "core/plan/phases/slurm_source.py": "the source of Slurm's packages, for apt",
     "hosts/": "python3 is installed before an agent can run",

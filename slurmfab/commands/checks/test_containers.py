@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.slurm.platform import wanted
 from slurmfab.commands.checks.container_ways import CALLS, small_root
 from slurmfab.commands.checks.gpu_probe import job_script
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
@@ -32,12 +33,13 @@ def test_srun_starts_containers(pyxis_host: CheckedHost) -> None:
     )
 
 
-def test_apptainer_works_without_setuid(apptainer_host: CheckedHost) -> None:
+def test_apptainer_works_without_setuid(apptainer_host: CheckedHost, cluster: Cluster) -> None:
     """Apptainer is there, without a program that works as root"""
     done = apptainer_host.run("runuser -u nobody -- apptainer --version")
     assert done.rc == 0, f"Apptainer does not start: {last_words(done)}. Repair: {deploy(apptainer_host.name)}"
     found = apptainer_host.run(SETUID).stdout.split()
-    assert not found, f"{found[0]} works as root (setuid). Repair: apt-get remove apptainer-suid"
+    remove = wanted(cluster, apptainer_host.name).manager.remove
+    assert not found, f"{found[0]} works as root (setuid). Repair: {remove} apptainer-suid"
 
 
 def test_containers_start_in_jobs(container_node: CheckedHost, slurm: Slurm, cluster: Cluster) -> None:

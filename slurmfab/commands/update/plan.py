@@ -20,7 +20,7 @@ DAY_SECONDS = 86400
 
 WHY = {
     "slurm": f"Slurm's own, which stays as it is; see {FAB} upgrade",
-    "held": "held on the host (apt-mark)",
+    "held": "held on the host",
     "apt": "would need the removal of other packages, or new ones that contradict others",
 }
 

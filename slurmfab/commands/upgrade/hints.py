@@ -176,7 +176,7 @@ def of_packages(asked: Asked) -> Iterator[str]:
             if name in asked.offer(host).versions:
                 held.setdefault(name, []).append(host)
     for name, some in held.items():
-        yield f"{fold(some)}: {name} is held (apt-mark hold). The upgrade changes it all the same; the hold stays."
+        yield f"{fold(some)}: {name} is held. The upgrade changes it all the same; the hold stays."
     for release, offer in asked.offers.items():
         if offer.others:
             names = [f"{name} {version}" for name, version in sorted(offer.others.items())]

@@ -18,7 +18,8 @@ def refuse_unfit(plan_input: PlanInput) -> None:
     for package in OTHER_DIRECTORIES:
         hosts = [host for host, fact in plan_input.facts.items() if package in fact.packages]
         if hosts:
+            remove = plan_input.platform_of(hosts[0]).manager.remove
             raise InputError(
                 f"directory: {fold(hosts)} has {package}, which asks a directory beside SSSD: each of the two would "
-                f"refuse the other's users. Remove it there first: apt-get remove {package}. Nothing was changed."
+                f"refuse the other's users. Remove it there first: {remove} {package}. Nothing was changed."
             )

@@ -41,7 +41,8 @@ def refuse_other_modules(plan_input: PlanInput) -> None:
         if modules.is_for(plan_input, host) and other in fact.packages and other not in fact.added_packages
     ]
     if hosts:
+        remove = plan_input.platform_of(hosts[0]).manager.remove
         raise InputError(
             f"modules: {fold(hosts)} has {other}, which cannot be there together with {wanted.system}, and slurmfab "
-            f"did not install it. Write modules: {other}, or remove it there: apt-get remove {other}. Nothing changed."
+            f"did not install it. Write modules: {other}, or remove it there: {remove} {other}. Nothing changed."
         )
