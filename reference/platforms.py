@@ -67,6 +67,7 @@ EXPLAINED: Mapping[str, str] = {
     "on_hosts/agent/backup/database.py": REPAIR,
     "on_hosts/agent/people/directory_service.py": "pam-auth-update, as packages of dpkg use it",
     "on_hosts/agent/people/node_logins.py": REPAIR,
+    "on_hosts/agent/files/selinux_settings.py": REPAIR,
     "commands/checks/": REPAIR,
     "commands/doctor/": "told before any fact is known",
     "cluster/facts.py": "the system's kind, and Slurm where no program tells its version",

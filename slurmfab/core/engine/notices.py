@@ -64,6 +64,11 @@ NOT_ITS_OWN = (
     "it lies in a network of ssh.networks, but another host tells of it, too, or it is a jump host's or this machine's"
 )
 
+UNTRIED_SELINUX = (
+    "SELinux enforces its policy there. slurmfab gives its files the policy's labels, but was never tried where one "
+    f"is enforced; {FAB} check-cluster tells what SELinux denied, and docs/enterprise-linux.md how to begin"
+)
+
 NOBODY = HostLock()
 
 
@@ -75,6 +80,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         run.progress.line(mixed.notice(others, plan_input.cluster.controller, ours))
     for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
         run.progress.line(line)
+    tell_folded(run, enforcing(plan_input))
     tell_folded(run, root_jobs(plan_input))
     tell_folded(run, users_beside_slurmctld(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
@@ -102,6 +108,13 @@ def with_other_slurm(plan_input: PlanInput) -> dict[str, str]:
     there = {host: facts[host].slurm_version for host in plan_input.cluster.hosts if host in facts}
     ours = plan_input.controller_facts.slurm_version
     return {host: found for host, found in there.items() if found and ours and found != ours}
+
+
+def enforcing(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
+    """The hosts where SELinux enforces, which no deployment was ever tried on."""
+    for host, facts in plan_input.facts.items():
+        if facts.enforces_selinux:
+            yield host, UNTRIED_SELINUX
 
 
 def kept_files(plan_input: PlanInput) -> str:

@@ -71,6 +71,7 @@ KINDS = {
     "person-gone": "people.removed_person:RemovedPerson",
     "person-home": "people.person:PersonHome",
     "program": "files.program:Program",
+    "selinux-settings": "files.selinux_settings:SelinuxSettings",
     "server-certificate": "files.server_certificate:ServerCertificate",
     "root-log": "files.root_log:RootLog",
     "released-mounts": "mounts.released_mounts:ReleasedMounts",

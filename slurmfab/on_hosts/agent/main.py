@@ -56,7 +56,7 @@ from slurmfab.on_hosts.agent.core.language import ENGLISH, SITE_SETTINGS
 from slurmfab.on_hosts.agent.core.lifeline import SILENCE, Answers, Disconnected, KeepAlive, Lifeline
 
 if TYPE_CHECKING:
-    from slurmfab.on_hosts.agent.core.resource import Context, Outcome, Resource
+    from slurmfab.on_hosts.agent.core.resource import Outcome
 
 
 class Refused(Exception):
@@ -152,6 +152,7 @@ def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) ->
     After a failure the later ones are skipped, because they may depend on it; a dry run continues.
     A request without resources only takes the host's lock.
     """
+    from slurmfab.on_hosts.agent.core.applying import apply_timed
     from slurmfab.on_hosts.agent.core.resource import Context
     from slurmfab.on_hosts.agent.kinds import build
 
@@ -189,21 +190,6 @@ def skipped(resource_id: str, failed: str) -> Outcome:
     from slurmfab.on_hosts.agent.core.resource import SKIPPED, Outcome
 
     return Outcome(resource_id, SKIPPED, message="not tried, because %s failed" % failed)
-
-
-def apply_timed(resource: Resource, context: Context) -> Outcome:
-    """Apply a resource; the outcome has the time that it took."""
-    import time
-
-    from slurmfab.on_hosts.agent.core.resource import Outcome, apply
-
-    start = time.monotonic()
-    try:
-        outcome = apply(resource, context)
-    except Exception as error:
-        error.__dict__["resource"] = resource.id
-        raise
-    return Outcome(**{**vars(outcome), "seconds": round(time.monotonic() - start, 3)})
 
 
 def answer_by_module(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:

@@ -62,7 +62,8 @@ def test_every_kind_of_resource_has_commands_or_needs_none_or_is_known_to_have_n
         *("firewall-rules", "firewalld-zone", "hostbased-logins", "jobs-ended"),
         *("machine-reboot", "mig", "moved-ids", "munge-key-switch", "no-kept-secrets", "node-logins", "node-reboot"),
         *("packages-exchanged", "person-gone", "proved-dump", "renewed-daemon", "renewed-daemons", "restored"),
-        *("restored-database", "restored-files", "restored-state", "server-certificate", "shared-files"),
+        *("restored-database", "restored-files", "restored-state", "selinux-settings"),
+        *("server-certificate", "shared-files"),
         *("slurm-source", "slurm-state", "slurmctld-pause", "staged-munge-key", "state-copy", "storage-login"),
         *("trusted-authority", "updates", "user-quotas"),
     ]

@@ -12,19 +12,23 @@ import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.paths import SLURM_HOME
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import rpm_files
 from slurmfab.cluster.slurm.platform import DEBIAN, EL_SMD, Platform
 from slurmfab.commands.bundle import making, sending
 from slurmfab.commands.upgrade import target
+from slurmfab.core.engine import notices
 from slurmfab.core.plan import package_managers
-from slurmfab.core.plan.phases import former, packages, slurm_source
+from slurmfab.core.plan.phases import former, packages, slurm_source, ssh
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import enterprise_linux, hosts
 from slurmfab.on_hosts.agent.dnf import slurm_repository
 from slurmfab.on_hosts.agent.dnf.dnf_packages import DnfPackages
 from slurmfab.on_hosts.agent.dnf.dnf_removals import DnfFormerPackages
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.files.selinux_settings import SelinuxSettings
+from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
 from slurmfab.on_hosts.agent.upgrade.exchanged_rpms import DnfExchangedPackages
 
 OWN = 'slurm: {packages: el-smd, version: "24.11.*"}\n'
@@ -63,6 +67,31 @@ def test_packages_when_planned_then_dnf_installs_schedmds_names_from_a_held_sour
     assert isinstance(found, DnfPackages)
     assert found.names == ("munge", "openssh-clients", "slurm", "slurm-slurmd")
     assert found.slurm_version == "24.11.*"
+
+
+def test_a_host_when_selinux_enforces_then_it_learns_of_slurms_keys_and_that_is_told_as_untried() -> None:
+    enforcing = wanted(enforces_selinux=True)
+    assert {*names_of(enforcing)} - {*names_of(wanted())} == {"policycoreutils-python-utils"}
+    enterprise_linux.refuse_unfit(enforcing)
+    settings, key = ssh.keys(enforcing, "n1")
+    assert settings == SelinuxSettings(((f"{SLURM_HOME}/.ssh", "ssh_home_t"),))
+    assert isinstance(key, SshKey)
+    told = dict(notices.enforcing(enforcing))
+    assert told.keys() == {"c1", "n1", "n2"}
+    assert "never tried where one is enforced" in told["n1"]
+    assert not dict(notices.enforcing(wanted()))
+
+
+def test_homes_of_users_when_planned_then_selinux_is_asked_about_the_directories_that_they_are_in() -> None:
+    users = REPOSITORY + "users: [{name: ada, uid: 4001}, {name: bob, uid: 4002, home: /srv/bob}]\n"
+    settings = ssh.keys(wanted(users), "n1")[0]
+    assert isinstance(settings, SelinuxSettings)
+    assert settings.homes == ("/home", "/srv")
+
+
+def names_of(plan: PlanInput) -> tuple[str, ...]:
+    """The packages of n1."""
+    return next(one for one in packages.resources(plan, "n1") if isinstance(one, DnfPackages)).names
 
 
 def test_a_source_when_the_file_names_none_any_more_then_it_goes() -> None:
@@ -114,7 +143,7 @@ def test_rpms_in_a_directory_when_one_is_missing_then_the_host_that_needs_it_is_
         ),
         (OWN, {"os_id": "debian", "os_like": "", "codename": "trixie"}, "it runs debian, and the cluster file is for"),
         (OWN, {"os_id": "arch", "os_like": ""}, "it runs arch; slurmfab deploys to Debian, Ubuntu and Enterprise"),
-        (OWN, {"enforces_selinux": True}, "SELinux is enforcing there, and slurmfab does not label its files yet"),
+        (OWN, {"enforces_selinux": True}, ""),
         (OWN, {"packages": {"slurm-client": "24.11"}}, "it has Slurm of the distribution's packages (slurm-client)"),
     ],
 )

@@ -128,7 +128,6 @@ def test_slurms_files_when_nodes_are_of_two_systems_then_they_are_those_of_one_s
             "its Slurm is 22.05.9, and slurmctld on c1 is 24.11.5, which",
         ),
         ({"slurm_versions": {"slurmd": "23.11.9"}}, ""),
-        ({"enforces_selinux": True}, "SELinux is enforcing there"),
     ],
 )
 def test_a_node_of_another_system_when_it_does_not_fit_then_it_alone_is_left_out(

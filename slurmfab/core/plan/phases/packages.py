@@ -25,6 +25,7 @@ from slurmfab.core.plan.phases import (
     rest,
     rpcbind,
     slurm_source,
+    ssh,
 )
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -78,7 +79,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
     if database and host == database.host and not database.external:
         names |= {*platform.database.packages}
     names |= {*people.packages(plan_input, host), *logins.packages(plan_input, host)}
-    names |= set(power.packages(plan_input, host))
+    names |= {*power.packages(plan_input, host), *ssh.packages(plan_input, host)}
     names |= {
         *mounts.packages(plan_input, host),
         *exports.packages(plan_input, host),

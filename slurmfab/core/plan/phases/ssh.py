@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 from slurmfab.base.paths import SLURM_HOME
+from slurmfab.cluster.slurm.platform import DNF
 from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.block import Block
+from slurmfab.on_hosts.agent.files.selinux_settings import SelinuxSettings
 from slurmfab.on_hosts.agent.identities.logins import SshLogin
 from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
 
@@ -16,9 +18,32 @@ GRANTED = "restrict"
 """Options of a key in authorized_keys (sshd(8)): commands alone; no terminal, no forwarding of ports, agents or X11."""
 
 
-def keys(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:  # noqa: ARG001 - the same everywhere
+SSH_TYPE = "ssh_home_t"  # the type of files that SELinux lets sshd read as a user's keys (ssh_selinux(8))
+SEMANAGE = "policycoreutils-python-utils"  # the package of semanage(8), which few hosts have by themselves
+
+
+def keys(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The slurm user's key pair, generated on the host; the private key stays there."""
-    return (SshKey("slurm", SLURM_HOME),) if plan_input.cluster.slurm_ssh.logins != "none" else ()
+    has_logins = plan_input.cluster.slurm_ssh.logins != "none"
+    known = (selinux(plan_input),) if plan_input.platform_of(host).manager == DNF else ()
+    return (*known, *((SshKey("slurm", SLURM_HOME),) if has_logins else ()))
+
+
+@once
+def selinux(plan_input: PlanInput) -> SelinuxSettings:
+    """What SELinux has to know before keys are written, on the systems that have it."""
+    cluster = plan_input.cluster
+    types = ((f"{SLURM_HOME}/.ssh", SSH_TYPE),) if cluster.slurm_ssh.logins != "none" else ()
+    users = cluster.users if cluster.unix_users else ()
+    homes = {user.home_directory.rpartition("/")[0] for user in users} | {cluster.homes or ""}
+    return SelinuxSettings(types, tuple(sorted(homes - {""})))
+
+
+def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The package that teaches SELinux where slurm's keys are, on a host that enforces it."""
+    enforces = host in plan_input.facts and plan_input.facts[host].enforces_selinux
+    is_theirs = plan_input.platform_of(host).manager == DNF
+    return (SEMANAGE,) if enforces and is_theirs and selinux(plan_input).types else ()
 
 
 def trust(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -10,6 +10,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.slurm_packages import PackageDirectory
 from slurmfab.cluster.slurm.platform import DNF, Platform, named, wanted
 from slurmfab.core.plan.phases import packages
+from slurmfab.core.plan.phases.ssh import SEMANAGE
 from slurmfab.core.plan.plan_input import PlanInput
 
 PAGE = "docs/enterprise-linux.md"
@@ -43,7 +44,7 @@ def refuse_unfit(plan_input: PlanInput) -> None:
 def known(platform: Platform) -> set[str]:
     """The packages that deployments to Enterprise Linux were tried with."""
     roles = platform.packages_of(platform.by_role)
-    return {"sudo", "ipmitool", *roles, *platform.database.packages, platform.bus}
+    return {"sudo", "ipmitool", SEMANAGE, *roles, *platform.database.packages, platform.bus}
 
 
 def refuse_bundle(cluster: Cluster, source: str, names: Iterable[str]) -> None:

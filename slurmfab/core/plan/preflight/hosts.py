@@ -15,7 +15,6 @@ from slurmfab.cluster.inventory.trusted_addresses import is_source
 from slurmfab.cluster.slurm import mixed
 from slurmfab.cluster.slurm.platform import (
     DEBIAN,
-    DNF,
     PLATFORMS,
     SOURCE,
     Platform,
@@ -33,12 +32,6 @@ CLOCK_SECONDS = 240
 
 STOP = "systemctl stop slurmctld slurmd slurmdbd"
 """What comes before a removal: Debian's package cancels all jobs while slurmctld runs (its prerm script)."""
-
-UNLABELLED = (
-    "SELinux is enforcing there, and slurmfab does not label its files yet, so that sshd would not read the slurm "
-    "user's keys, nor daemons their files. To try slurmfab there: setenforce 0, and SELINUX=permissive in "
-    "/etc/selinux/config."
-)
 
 
 def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
@@ -107,8 +100,6 @@ def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
     reason = unsupported(fact.kinds, fact.codename, meant)
     if reason:
         return reason
-    if fact.enforces_selinux and meant.manager == DNF:
-        return UNLABELLED
     try:
         series(fact, cluster)
     except SlurmfabError as error:

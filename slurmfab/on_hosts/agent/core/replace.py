@@ -12,6 +12,7 @@ import os
 import stat
 from typing import List, Optional, Tuple
 
+from slurmfab.on_hosts.agent.core import labels
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import (
     FILE_FLAGS,
@@ -97,7 +98,7 @@ def exchange(path: str, content: bytes, uid: int = UNCHANGED, gid: int = UNCHANG
 def exchange_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
     """Write a temporary file in an open directory and rename it, with the errors of `exchange`."""
     temporary = temporary_name(name, os.urandom(DIGITS // 2).hex())
-    write_in(folder, temporary, content, access)
+    write_in(folder, temporary, content, access, name)
     take_place(folder, temporary, name)
 
 
@@ -122,6 +123,7 @@ def put_link_in(folder: Folder, name: str, target: str) -> None:
     clear(folder, name)
     temporary = temporary_name(name, os.urandom(DIGITS // 2).hex())
     os.symlink(target, temporary, dir_fd=folder.descriptor)
+    labels.give_name(folder.descriptor, temporary, folder.place(name))
     take_place(folder, temporary, name)
 
 
@@ -145,8 +147,8 @@ def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
         write_in(folder, name, content, (uid, gid, mode))
 
 
-def write_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
-    """Write a new file in an open directory, with the errors of `write`."""
+def write_in(folder: Folder, name: str, content: bytes, access: Access, later: str = "") -> None:
+    """Write a new file in an open directory, with the errors of `write`. `later`: the name that it will get."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS
     try:
         descriptor = os.open(name, flags, 0o600, dir_fd=folder.descriptor)
@@ -154,6 +156,7 @@ def write_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
         raise at(error, folder.place(name)) from None
     try:
         with open(descriptor, "wb") as file:
+            labels.give(file.fileno(), folder.place(later or name))
             file.write(content)
             file.flush()
             set_access(file.fileno(), *access)

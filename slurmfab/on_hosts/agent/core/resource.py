@@ -219,6 +219,10 @@ class Resource(Record):
         """The files whose ctime converging changes: services watch them, and the undo store copies them before."""
         return (getattr(self, self.file_in),) if self.file_in and differing - {"leftovers"} else ()
 
+    def labelled(self, context: Context) -> tuple[str, ...]:
+        """The files and directories that get the label of SELinux's policy (`applying`)."""
+        return self.touches(frozenset(self.wanted(context)))
+
     def units(self) -> tuple[str, ...]:
         """The systemd units that converging changes, whose state the undo store keeps."""
         return self.own_units

@@ -16,6 +16,7 @@ import pwd
 import stat
 from typing import Iterator, List, Optional, Sequence, Tuple
 
+from slurmfab.on_hosts.agent.core import labels
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 
 WAY_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -106,6 +107,7 @@ class Folder:
             if made.intruder and (made.status.st_uid != os.geteuid() or made.names()):
                 message = "%s was replaced while it was made%s; see what is there"
                 raise UnsafePath(message % (made.path, " by " + self.others if self.others else ""))
+            labels.give(made.descriptor, made.path)
             made.set_access(mode=mode)
         except BaseException:
             made.close()

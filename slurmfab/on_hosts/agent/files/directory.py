@@ -43,6 +43,10 @@ class Directory(Resource):
     # what only other owners and modes would allow is mended.
     for_root: bool = False
 
+    def labelled(self, context: Context) -> Tuple[str, ...]:  # noqa: ARG002
+        """The directory, unless it is right as it is."""
+        return () if self.kept else (self.path,)
+
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Owner, group and mode, and no directory above that keeps the owner out."""
         way = {} if self.owner == "root" and not self.for_root else {"way": None}

@@ -20,6 +20,10 @@ class Program(Resource):
     path: str  # absolute path of the directory; other files in it are removed
     files: Tuple[Tuple[str, str], ...]  # path below the directory and text of each file
 
+    def labelled(self, context: Context) -> Tuple[str, ...]:  # noqa: ARG002
+        """The directory and its files."""
+        return (self.path, *("%s/%s" % (self.path, name) for name, _ in self.files))
+
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """The digest of all files."""
         return {"program": digest((name, text.encode()) for name, text in self.files) if self.files else None}

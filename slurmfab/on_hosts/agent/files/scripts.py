@@ -29,6 +29,10 @@ class Scripts(Resource):
         scripts = sorted({name.removesuffix(" access") for name in differing} - {DIRECTORY})
         return tuple("%s/%s" % (self.path, name) for name in scripts)
 
+    def labelled(self, context: Context) -> tuple[str, ...]:
+        """The directory and its scripts."""
+        return (self.path, *super().labelled(context))
+
     def wanted(self, context: Context) -> State:
         """Text and access of each script, and of the directory; `None` for other files in it."""
         folder = open_itself(context.path(self.path))

@@ -27,6 +27,10 @@ class SshKey(Resource):
         key = self.home + "/.ssh/id_ed25519"
         return (key, key + ".pub") if {"private key", "public key"} & differing else ()
 
+    def labelled(self, context: Context) -> Tuple[str, ...]:
+        """`.ssh` and both keys."""
+        return (self.home + "/.ssh", *super().labelled(context))
+
     def holds_secret(self, path: str) -> bool:
         """Whether it is the private key."""
         return not path.endswith(".pub")

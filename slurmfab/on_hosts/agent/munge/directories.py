@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import ClassVar, Dict
+from typing import ClassVar, Dict, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
@@ -27,6 +27,10 @@ class MungeDirectories(Resource):
 
     kind: ClassVar[str] = "munge-directories"
     only_name: ClassVar[str] = UNIT
+
+    def labelled(self, context: Context) -> Tuple[str, ...]:
+        """All of them."""
+        return tuple(self.wanted(context))
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Each directory safe, and each file that is there."""

@@ -13,6 +13,7 @@ import stat
 from contextlib import suppress
 from typing import Callable, Dict, Optional, Tuple
 
+from slurmfab.on_hosts.agent.core import labels
 from slurmfab.on_hosts.agent.core.account import acting_as
 from slurmfab.on_hosts.agent.core.safe_paths import MAX_LINKS, OTHERS_WRITE, Opened
 
@@ -59,13 +60,18 @@ def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
 def write_keys(account: Account, home: str, data: bytes, temporary: str) -> None:
     """Replace ~/.ssh/authorized_keys as the user, making `.ssh`; OSError without rights or room."""
     with acting_as(*account), Opened(open_home(account, home)) as top:
+        is_new = False
         with suppress(FileExistsError):
             os.mkdir(".ssh", 0o700, dir_fd=top)
+            is_new = True
         with Opened(open_folder(top)) as folder:
+            if is_new:
+                labels.give(folder, home + "/.ssh")
             remove(temporary, folder)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             try:
                 with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
+                    labels.give(file.fileno(), "%s/.ssh/%s" % (home, KEYS))
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -88,7 +94,7 @@ def make_home(account: Account, home: str, temporary: str, skeleton: str) -> Non
         with Opened(os.open(temporary, DIRECTORY, dir_fd=place)) as new:
             if os.fstat(new).st_uid != os.geteuid():
                 raise OSError(errno.ENOTSUP, "another user changes the directory", parent)
-            fill(new, skeleton, account)
+            fill(new, skeleton, account, home)
         try:
             os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
         except OSError:
@@ -208,15 +214,20 @@ def require_roots(folder: int, path: str) -> None:
         raise OSError(errno.ENOTSUP, "others than root can change this directory, so make the home yourself", path)
 
 
-def fill(new: int, skeleton: str, account: Account) -> None:
-    """Copy the skeleton into an open new home, make `.ssh`, and change the owner of all, of the home itself last."""
+def fill(new: int, skeleton: str, account: Account, home: str) -> None:
+    """Copy the skeleton into an open new home, make `.ssh`, and give all to the user, the home itself last.
+
+    `home`: the path that it will have.
+    """
     path = "/proc/self/fd/%d" % new
     if os.path.isdir(skeleton):
         shutil.copytree(skeleton, path + "/.", symlinks=True, dirs_exist_ok=True)
         os.chmod(path, 0o700)
     os.makedirs(path + "/.ssh", 0o700, exist_ok=True)
-    for _, folders, files, here in os.fwalk(path + "/."):
+    labels.give(new, home)
+    for folder, folders, files, here in os.fwalk(path + "/."):
         for name in (*folders, *files):
+            labels.give_name(here, name, os.path.normpath(os.path.join(home, os.path.relpath(folder, path), name)))
             os.chown(name, *account, dir_fd=here, follow_symlinks=False)
     os.chown(path, *account)
 
