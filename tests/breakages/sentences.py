@@ -5,6 +5,7 @@ Where a real host cannot be broken in that way, a program on the host answers as
 
 from __future__ import annotations
 
+import selinux_kernel
 import sentences_around
 from falsified import SAVED, Falsified, answering, closed, deaf, edited, not_seen, stopped
 
@@ -414,6 +415,15 @@ OF_THE_SYSTEM = (
         f"cp -a /etc/environment {SAVED} && echo SLURM_CONF=/opt/slurm.conf >> /etc/environment",
         f"cp -a {SAVED} /etc/environment",
         "sets SLURM_CONF=/opt/slurm.conf",
+    ),
+    Falsified(
+        "system.selinux_denies_nothing",
+        "n2",
+        "SELinux keeps sshd from slurm's keys",
+        f"{selinux_kernel.APPEARS} && {selinux_kernel.denied(selinux_kernel.KEYS_DENIED)}",
+        f"{selinux_kernel.GOES} && rm -r /var/log/audit",
+        "sshd may not open, read /var/lib/slurm/home/.ssh/authorized_keys (var_lib_t)",
+        over="left out",
     ),
 )
 OF_SLURM = (

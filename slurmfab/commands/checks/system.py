@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slurmfab.base.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.commands.checks.denials import NO_SELINUX, Denials, denials
+from slurmfab.commands.checks.denials import QUESTION as DENIALS
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.on_hosts.agent.dnf import killed_question
 from slurmfab.on_hosts.agent.facts.facts import CONFIGLESS_DROP_IN
@@ -44,10 +46,10 @@ QUESTION = (
     "state=$(sed -nE 's/^(StateSaveLocation|SlurmdSpoolDir)=//p' $conf 2>/dev/null); "
     f"timeout 10 df --block-size=1 --output=avail,itotal,iavail,target,file -- {' '.join(PLACES)} $state 2>/dev/null; "
     f"echo {GAP}; awk '{UNFINISHED}' /var/lib/dpkg/status 2>/dev/null; {killed_question.QUESTION}; "
-    f"echo {GAP}; ls /var/lib/dpkg/updates 2>/dev/null; :"
+    f"echo {GAP}; ls /var/lib/dpkg/updates 2>/dev/null; echo {GAP}; {DENIALS}; :"
 )
-"""A shell command whose output has four parts, separated by `GAP`: what an ordinary user can do; the room on the file
-systems of Slurm's directories; unfinished packages; dpkg's journal."""
+"""A shell command whose output has five parts, separated by `GAP`: what an ordinary user can do; the room on the file
+systems of Slurm's directories; unfinished packages; dpkg's journal; what SELinux denied."""
 
 
 def munge_socket(host: CheckedHost) -> str:
@@ -79,6 +81,7 @@ class System:
     rooms: tuple[tuple[str, Room], ...] = ()  # file systems by directory
     unfinished: tuple[str, ...] = ()  # packages that dpkg or dnf has not finished, as `NAME STATE`
     is_interrupted: bool = False  # whether dpkg has left its journal
+    selinux: Denials = NO_SELINUX
 
     def complaint(self, of: str) -> str:
         """The error of a program, such as `munge`, when an ordinary user ran it; without a full stop.
@@ -94,7 +97,7 @@ def system(host: CheckedHost) -> System:
     """What Slurm needs of a host's operating system, cached; AssertionError if the command fails there."""
     done = host.as_found.run(QUESTION)
     assert done.rc == 0, f"its system cannot be looked at: {last_words(done)}. Repair: log in and look"
-    user, rooms, packages, journal = (part.strip().splitlines() for part in str(done.stdout).split(GAP))
+    user, rooms, packages, journal, denied = (part.strip().splitlines() for part in str(done.stdout).split(GAP, 4))
     return System(
         READS in user,
         ENCODES in user,
@@ -102,6 +105,7 @@ def system(host: CheckedHost) -> System:
         tuple(room(line) for line in rooms[1:]),
         tuple(packages),
         bool(journal),
+        denials(denied),
     )
 
 

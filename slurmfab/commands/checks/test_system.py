@@ -9,7 +9,7 @@ from slurmfab.base.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm.platform import Manager, wanted
-from slurmfab.commands.checks.applies import foundation
+from slurmfab.commands.checks.applies import DoesNotApply, foundation
 from slurmfab.commands.checks.hand_made import need_files
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.release import Remark
@@ -179,6 +179,19 @@ def test_no_variable_leads_slurm_elsewhere(host: CheckedHost) -> None:
         raise Remark(
             f"/etc/environment sets {', '.join(sorted(variables))} for all logins; slurmfab does not obey that"
         )
+
+
+def test_selinux_denies_nothing(host: CheckedHost) -> None:
+    """SELinux has denied the cluster's daemons nothing since the last change"""
+    selinux = system(host).selinux
+    if not selinux.is_on:
+        raise DoesNotApply("the kernel has no SELinux")
+    denied = [one for one in selinux.found if one.is_enforced]
+    told = denied or [*selinux.found]
+    text = "; ".join([*map(str, told[:MOST_FILES]), *([f"{len(told) - MOST_FILES} more"] if told[MOST_FILES:] else [])])
+    assert not denied, f"{text}. Repair: on {host.name}, {denied[0].repair}"
+    if told:
+        raise Remark(f"SELinux would deny this if it enforced: {text}; on {host.name}, {told[0].repair}")
 
 
 def closed_on_the_way(host: CheckedHost, path: str) -> str:

@@ -52,8 +52,8 @@ V2_GROUPS = (
 )
 """What a host of version 2 shows of its control groups."""
 
-SYSTEM = f"{READS}\n{ENCODES}\n----\n----\n----\n"
-"""What an ordinary user can do on a host, and no room, package or journal that is wrong."""
+SYSTEM = f"{READS}\n{ENCODES}\n----\n----\n----\n----\n"
+"""What an ordinary user can do on a host, no room, package or journal that is wrong, and no SELinux."""
 
 TRIED = re.compile(r"try (\w+) \S+ (\d+) &")
 """A connection that a host is to try: the name and the port of its end."""

@@ -12,6 +12,7 @@ from support import THREE_HOSTS, cluster
 
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import system, test_system
+from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.release import Remark
 from slurmfab.commands.checks.shell import FORGET, CommandResult
@@ -22,6 +23,7 @@ SOUND = {
     "rooms": "Avail Inodes IFree Mounted on File\n" + ROOM.format(path="/var/log/slurm"),
     "packages": "",
     "journal": "",
+    "selinux": "",
 }
 HEAD = "head: cannot open '/etc/slurm/slurm.conf' for reading: Permission denied\n"
 WAY = "f: /etc/slurm/slurm.conf\n drwxr-xr-x /\n drwxr-xr-x etc\n drwx------ slurm\n -rw-r--r-- slurm.conf\n"
@@ -185,6 +187,52 @@ def test_a_variable_that_leads_elsewhere_is_told_and_others_are_named() -> None:
     assert "/etc/environment sets SLURM_CONF=/opt/x" in told
     with pytest.raises(Remark, match="/etc/environment sets SBATCH_ACCOUNT for all logins"):
         test_system.test_no_variable_leads_slurm_elsewhere(of("n1", "environment", "SBATCH_ACCOUNT=a\n"))
+
+
+RUN = "20231114T221320.000000Z-deploy"  # 1700000000 seconds since 1970
+AVC = (
+    "type=AVC msg=audit({}.123:456): avc:  denied  {{ {} }} for  pid=1 {} scontext=a:b:c:s0 tcontext=u:o:{}:s0 "
+    "tclass={} permissive={}"
+)
+KEYS = AVC.format(1700000001, "open read", 'comm="sshd" path="/var/lib/slurm/home/.ssh/a"', "var_lib_t", "file", 0)
+NAME = AVC.format(1700000001, "write", 'comm="slurmctld" name="state"', "default_t", "file", 0)
+PORT = AVC.format(1700000001, "name_bind", 'comm="sshd" src=2222', "port_t", "tcp_socket", 0)
+HOME = AVC.format(1700000001, "read", 'comm="sshd-session" name="authorized_keys"', "nfs_t", "file", 0)
+EARLIER, ALLOWED = KEYS.replace("1700000001", "1699999999"), KEYS.replace("permissive=0", "permissive=1")
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "repair"),
+    [
+        (KEYS, "sshd may not open, read /var/lib/slurm/home/.ssh/a (var_lib_t)", "restorecon -v /var/lib/slurm/home/"),
+        (NAME, "slurmctld may not write state (default_t)", "restorecon -v its path"),
+        (PORT, "sshd may not name_bind port 2222 (port_t)", "semanage port -a -t ssh_port_t -p tcp 2222"),
+        (HOME, "sshd-session may not read authorized_keys (nfs_t)", "setsebool -P use_nfs_home_dirs on"),
+    ],
+)
+def test_a_denial_of_selinux_when_it_is_newer_than_the_last_run_then_it_is_told_once_with_a_repair(
+    line: str, words: str, repair: str
+) -> None:
+    denied = host(selinux=f"mode 1 {RUN}\n{EARLIER}\n{line}\n{line}\nno line of the audit\n")
+    told = failure(test_system.test_selinux_denies_nothing, denied)
+    assert told.startswith(f"{words}. Repair: on n1, {repair}")
+
+
+def test_denials_of_selinux_when_it_does_not_enforce_then_they_are_a_remark() -> None:
+    with pytest.raises(Remark, match=r"would deny this if it enforced: sshd may not open, read /var/lib/slurm/home"):
+        test_system.test_selinux_denies_nothing(host(selinux=f"mode 0\n{ALLOWED}\n"))
+
+
+def test_a_host_with_selinux_when_it_denied_nothing_of_late_then_it_passes_and_one_without_is_left_out() -> None:
+    test_system.test_selinux_denies_nothing(host(selinux=f"mode 1 {RUN}\n{EARLIER}\n"))
+    with pytest.raises(DoesNotApply):
+        test_system.test_selinux_denies_nothing(host())
+
+
+def test_a_path_of_a_user_in_a_denial_when_repaired_then_no_shell_takes_it_for_a_command() -> None:
+    odd = KEYS.replace("/.ssh/a", "/$(reboot)")
+    told = failure(test_system.test_selinux_denies_nothing, host(selinux=f"mode 1\n{odd}\n"))
+    assert "restorecon -v '/var/lib/slurm/home/$(reboot)'" in told
 
 
 def test_commands_of_checks_inherit_no_variable_of_slurms() -> None:
