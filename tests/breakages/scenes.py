@@ -22,7 +22,12 @@ database: {host: ctl}
 slurm_ssh: both
 homes: /home
 mounts: [{path: /home, source: /srv/homes, type: bind}]
-users: [{name: ada, uid: 3000, accounts: physics}, {name: bob, uid: 3001, accounts: physics, shell: /bin/rbash}]
+users:
+- name: ada
+  uid: 3000
+  accounts: physics
+  keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK0wmN/Cr3JXqmLW7u+g9pTh+wyqDHpSQEIQczXkVx9q"]
+- {name: bob, uid: 3001, accounts: physics, shell: /bin/rbash}
 accounts: [{name: physics}]
 health: {interval: 20}
 slurm_conf: {SlurmdTimeout: 30}

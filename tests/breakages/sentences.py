@@ -264,6 +264,14 @@ OF_HOSTS = (
         "there is no /bin/rbash",
     ),
     Falsified(
+        "people.keys_are_accepted",
+        "n1",
+        "sshd accepts RSA keys alone",
+        "echo 'PubkeyAcceptedAlgorithms rsa-sha2-512' >/etc/ssh/sshd_config.d/00-rsa.conf",
+        "rm /etc/ssh/sshd_config.d/00-rsa.conf",
+        "sshd accepts no keys of the type ssh-ed25519, as ada has",
+    ),
+    Falsified(
         "storage.mounts_are_there",
         "n2",
         "a mount was unmounted",

@@ -38,15 +38,30 @@ def damage(kind: str, key: str) -> str:
         data = base64.b64decode(key, validate=True)
     except (ValueError, binascii.Error):
         return f"the text after {kind} is not base64; is a part of the key missing?"
-    # The key names its own type (RFC 4253, section 6.6), and each of its fields says its length (RFC 4251, section 5).
+    fields, end = _fields(data)
+    if fields[:1] != [kind.encode()] or len(fields) < 2 or end != len(data):  # noqa: PLR2004 - the type, and the key
+        return f"the text after {kind} is not a key of this type; is a part of it missing?"
+    return ""
+
+
+def _fields(data: bytes) -> tuple[list[bytes], int]:
+    """The fields of a key, the first of which is its type (RFC 4253, section 6.6), and where the last one would end.
+
+    Each says its length (RFC 4251, section 5).
+    """
     fields, at = list[bytes](), 0
     while at < len(data):
         start = at + _LENGTH
         at = start + int.from_bytes(data[at:start], "big")
         fields.append(data[start:at])
-    if fields[:1] != [kind.encode()] or len(fields) < 2 or at != len(data):  # noqa: PLR2004 - the type, and the key
-        return f"the text after {kind} is not a key of this type; is a part of it missing?"
-    return ""
+    return fields, at
+
+
+def kind_of(line: str) -> tuple[str, int]:
+    """The type of a right key, and the number of its bits if it is an RSA key, otherwise 0."""
+    kind, key = key_of(line).split()
+    modulus = _fields(base64.b64decode(key))[0][2] if kind == "ssh-rsa" else b""  # behind the type and the exponent
+    return kind, int.from_bytes(modulus, "big").bit_length()
 
 
 def key_of(line: str) -> str:

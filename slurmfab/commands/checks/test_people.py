@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import re
+
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.public_keys import kind_of
+from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.wanted import deploy
+from slurmfab.on_hosts.agent.identities.logins import CRYPTO_POLICY
 
 # Clusters have thousands of users, so one command tells all of them.
 USERS = 'for name in {names}; do getent passwd "$name"; done; true'
 HOMES = "stat --format='%u %a %n' -- {homes} 2>/dev/null; true"
 OTHERS_WRITE = 0o022
+ACCEPTED = (
+    "sshd -T 2>/dev/null | grep -E '^(pubkeyaccepted|requiredrsasize|rsaminsize)'; "
+    f"sed -n 's/^[^#[:space:]]/policy &/p' {CRYPTO_POLICY} 2>/dev/null; :"
+)
+"""Prints which keys sshd accepts, and the policy of the distribution that says so, if any (crypto-policies(7))."""
+
+TYPES = re.compile(r"^pubkeyaccepted(?:algorithms|keytypes) (\S+)$", re.MULTILINE)
+SMALLEST = re.compile(r"^(?:requiredrsasize|rsaminsize) (\d{1,6})$", re.MULTILINE)  # the second on release 9
+POLICY = re.compile(r"^policy (\S{1,100})$", re.MULTILINE)
+OF_RSA = {"rsa-sha2-256", "rsa-sha2-512", "ssh-rsa"}  # how a key of the type ssh-rsa signs (RFC 8332)
+EXAMPLES = ("ssh-ed25519", "ecdsa-sha2-nistp256")
 TOLD = 3  # how many users or files a message names at most
 
 
@@ -72,6 +88,38 @@ def test_shells_are_there(with_local_people: CheckedHost, cluster: Cluster) -> N
     assert not missing, (
         f"there is no {', '.join(missing)}, so {users} cannot log in. Repair: install it, for example with apt"
     )
+
+
+def test_keys_are_accepted(with_local_people: CheckedHost, cluster: Cluster) -> None:
+    """sshd accepts the SSH keys that users have in the cluster file"""
+    keys = {kind_of(key): user.name for user in cluster.users for key in user.keys}
+    if not keys:
+        raise DoesNotApply("no user has keys")
+    answer = str(with_local_people.as_found.run(ACCEPTED).stdout)
+    accepted, smallest = TYPES.search(answer), SMALLEST.search(answer)
+    if accepted is None:
+        return
+    known, bits = {*accepted[1].split(",")}, int(smallest[1]) if smallest else 0
+    wrong = [f"{refused}, as {user} has" for one, user in keys.items() if (refused := refusal(*one, known, bits))]
+    policy = POLICY.search(answer)
+    by = f" (crypto-policy {policy[1]})" if policy else ""
+    assert not wrong, (
+        f"sshd accepts {'; '.join(wrong[:TOLD])}{by}. Repair: keys of another type in the cluster "
+        f"file, such as {min(known & {*EXAMPLES}, default='those that sshd -T names')}"
+    )
+
+
+def refusal(kind: str, size: int, known: set[str], bits: int) -> str:
+    """What sshd accepts none of, such as `no keys of the type ssh-rsa`; empty if it accepts a key.
+
+    Args:
+        size: bits of an RSA key; 0 for others.
+        known: the signatures that it accepts.
+        bits: of the smallest RSA key that it accepts.
+    """
+    if not known & (OF_RSA if kind == "ssh-rsa" else {kind}):
+        return f"no keys of the type {kind}"
+    return f"no RSA keys of less than {bits} bits" if 0 < size < bits else ""
 
 
 def numbers(host: CheckedHost, names: list[str]) -> dict[str, tuple[int, int]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Change, Context, apply, compare
-from slurmfab.on_hosts.agent.identities.logins import SshLogin, barred, lists
+from slurmfab.on_hosts.agent.identities.logins import SshLogin, barred, lists, refused_type
 from slurmfab.on_hosts.agent.identities.user import User, expiry_of
 
 DAY = 86400
@@ -75,3 +76,35 @@ def test_lists_of_sshd_keep_a_user_out_who_is_denied_or_not_allowed(shown: str, 
     refusal = barred("slurm", ["slurm"], lists(f"usepam yes\n{shown}"))
     assert bool(refusal) == bool(words)
     assert all(word in " ".join(refusal or ()) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "policy", "words"),
+    [
+        ("ssh-ed25519,rsa-sha2-256", "DEFAULT\n", ()),
+        (
+            "rsa-sha2-256,ecdsa-sha2-nistp256",
+            "# of the site\nFIPS\n",
+            ("the crypto-policy FIPS leaves it out", "--set"),
+        ),
+        ("rsa-sha2-256", "", ("PubkeyAcceptedAlgorithms in sshd's files leaves it out", "slurm_ssh: none")),
+    ],
+)
+def test_a_policy_of_sshds_when_it_refuses_the_type_of_slurms_keys_then_it_is_named_with_a_repair(
+    accepted: str, policy: str, words: tuple[str, ...]
+) -> None:
+    refusal = refused_type(f"port 22\npubkeyacceptedalgorithms {accepted}\n", policy)
+    assert bool(refusal) == bool(words)
+    assert all(word in " ".join(refusal or ()) for word in words)
+
+
+def test_a_host_with_a_crypto_policy_when_compared_then_sshd_is_asked_and_its_refusal_fails_the_login(
+    root: Path, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "etc/crypto-policies").mkdir()
+    (root / "etc/crypto-policies/config").write_text("FIPS\n")
+    shown = b"pubkeyacceptedalgorithms rsa-sha2-256\n"
+    monkeypatch.setattr(context, "run", lambda argv: subprocess.CompletedProcess(argv, 0, shown, b""))
+    outcome = apply(SshLogin("slurm", "10.0.0.1"), context)
+    assert outcome.status == "failed"
+    assert "the crypto-policy FIPS leaves it out" in outcome.message

@@ -11,6 +11,7 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks import test_people as people
+from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.shell import CommandResult
 
@@ -80,3 +81,47 @@ def test_a_shell_that_is_missing_is_told_with_those_who_have_it(
     shells["n2"].rules = {"test -x /bin/zsh": CommandResult(1), **shells["n2"].rules}
     with pytest.raises(AssertionError, match="there is no /bin/zsh, so ann cannot log in"):
         people.test_shells_are_there(hosts["n2"], LOCAL)
+
+
+RSA = (
+    "AAAAB3NzaC1yc2EAAAADAQABAAABAQCdKCC+bdetqgwIf0tO+eOCEwS73F3dk8x5Fq1Deaww4NioLQ9bYx2D6P0+lynvR+TW1xkx"
+    "yKGAhR94qxhHe9Pj8S30LU+LBTA1yHen0YGSwvEktBA9CKcH39t5lx6sSGCPA8UXuZlvDBiBukuM92awFIC1n/UJ3hpTCSU6YKfM"
+    "SPe3/yjnq03QKBiqEdV4KS0s6f63uVV/8zn10gyzWHNhhh/5rPVFIZp/Tiexk1yYHdUN4hVRqM5LgJMor8rxKRmS+FFALO8M/4/Q"
+    "Pd5eN4KGSg9uNtw41i5ybfy/cfeWPn35hO2i3Ih2I9TpguG0o1XxrpWsTTq4phnYxYgsP5qB"
+)
+"""A public key of 2048 bits."""
+ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAIK0wmN/Cr3JXqmLW7u+g9pTh+wyqDHpSQEIQczXkVx9q"
+WITH_KEYS = loading.parse(
+    HEAD + f"users: [{{name: ann, keys: ['ssh-ed25519 {ED25519} ann']}}, {{name: bob, keys: ['ssh-rsa {RSA} bob']}}]\n",
+    "tiny.yaml",
+)
+DEFAULT = "pubkeyacceptedalgorithms ssh-ed25519,rsa-sha2-256,ecdsa-sha2-nistp256\n"
+NO_EDWARDS = "no keys of the type ssh-ed25519, as ann has"
+SMALL_RSA = "no RSA keys of less than 3072 bits, as bob has"
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        (DEFAULT, ""),
+        ("", ""),  # an sshd that does not tell
+        (DEFAULT + "requiredrsasize 2048\npolicy DEFAULT\n", ""),
+        (DEFAULT.replace("ssh-ed25519,", "") + "policy FIPS\n", rf"sshd accepts {NO_EDWARDS} \(crypto-policy FIPS\)"),
+        (DEFAULT + "rsaminsize 3072\npolicy FUTURE\n", rf"sshd accepts {SMALL_RSA} \(crypto-policy FUTURE\)"),
+        ("pubkeyacceptedkeytypes ssh-dss\n", rf"{NO_EDWARDS}; no keys of the type ssh-rsa, as bob has"),
+    ],
+)
+def test_keys_of_users_when_sshd_refuses_their_type_or_size_then_it_is_told_by_which_policy(
+    hosts: dict[str, CheckedHost], shells: dict[str, Any], shown: str, words: str
+) -> None:
+    shells["n1"].rules["^sshd -T"] = shown
+    if words:
+        with pytest.raises(AssertionError, match=words):
+            people.test_keys_are_accepted(hosts["n1"], WITH_KEYS)
+    else:
+        people.test_keys_are_accepted(hosts["n1"], WITH_KEYS)
+
+
+def test_users_without_keys_when_checked_then_nothing_is_said(hosts: dict[str, CheckedHost]) -> None:
+    with pytest.raises(DoesNotApply):
+        people.test_keys_are_accepted(hosts["n1"], LOCAL)

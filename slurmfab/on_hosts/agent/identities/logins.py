@@ -21,13 +21,19 @@ SSHD_ADDITION = "/etc/ssh/sshd_config.d/slurm.conf"
 LISTED = re.compile(r"^\s*(?:allow|deny)(?:users|groups)\b", re.I | re.M)
 """A line of sshd's files that names who may log in."""
 
+CRYPTO_POLICY = "/etc/crypto-policies/config"
+"""The name of the policy by which a distribution limits the algorithms of sshd and others (crypto-policies(7))."""
+
+KEY_TYPE = "ssh-ed25519"  # of the keys that slurmfab makes
+ACCEPTED = re.compile(r"^pubkeyacceptedalgorithms (\S+)$", re.M)  # in the output of `sshd -T`
+
 SHOWN = 100  # the most characters of /etc/nologin that a message shows
 
 
 class SshLogin(Resource):
-    """The host lets a user in by SSH: without /etc/nologin, and without a list of sshd's that the user is not in.
+    """The host lets a user in by SSH: no /etc/nologin, no list of sshd's without the user, no policy against its key.
 
-    Both are an administrator's decisions, so they are reported and not changed.
+    All are an administrator's decisions, so they are reported and not changed.
     """
 
     kind: ClassVar[str] = "ssh-login"
@@ -44,11 +50,12 @@ class SshLogin(Resource):
         path = context.path(NOLOGIN)
         if os.path.lexists(path):
             raise ResourceFailed("%s. Repair: %s" % nologin(self.user, read_text(path)))
-        if any(LISTED.search(text) for text in sshd_files(context)):
+        policy = read_text(context.path(CRYPTO_POLICY))
+        if policy or any(LISTED.search(text) for text in sshd_files(context)):
             where = "user=%s,host=%s,addr=%s" % (self.user, self.origin, self.origin)
             shown = context.run(["sshd", "-T", "-C", where]).stdout.decode(errors="replace")
             groups = [name for name in map(group_of, os.getgrouplist(self.user, found.pw_gid)) if name]
-            refusal = barred(self.user, groups, lists(shown))
+            refusal = barred(self.user, groups, lists(shown)) or refused_type(shown, policy)
             if refusal:
                 raise ResourceFailed("%s. Repair: %s" % refusal)
         return self.wanted(context)
@@ -62,6 +69,25 @@ def nologin(user: str, text: str) -> Tuple[str, str]:
     says = " (it says: %s)" % " ".join(text.split())[:SHOWN] if text else ""
     problem = "%s exists%s, so only root can log in, and neither %s nor any other user" % (NOLOGIN, says, user)
     return problem, "rm %s, once its reason is over" % NOLOGIN
+
+
+def refused_type(shown: str, policy: str) -> Optional[Tuple[str, str]]:
+    """Why sshd accepts no keys of the type that slurmfab makes, and the repair; `None` if it does.
+
+    Args:
+        shown: the output of `sshd -T`.
+        policy: the text of `CRYPTO_POLICY`; empty on a host without.
+    """
+    found = ACCEPTED.search(shown)
+    if found is None or KEY_TYPE in found[1].split(","):
+        return None
+    names = [line.strip() for line in policy.splitlines() if line.strip() and not line.startswith("#")]
+    by = "the crypto-policy %s" % names[0][:SHOWN] if names else "PubkeyAcceptedAlgorithms in sshd's files"
+    return (
+        "sshd accepts no keys of the type %s, as slurmfab makes them: %s leaves it out" % (KEY_TYPE, by),
+        "a policy that has it, such as update-crypto-policies --set DEFAULT, then systemctl reload sshd; or slurm_ssh: "
+        "none in the cluster file",
+    )
 
 
 def sshd_files(context: Context) -> Iterator[str]:
