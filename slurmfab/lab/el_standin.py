@@ -153,8 +153,14 @@ SMD: Mapping[str, Packed] = {
     "slurm-slurmctld": _daemon("slurmctld"),
     "slurm-slurmd": _daemon("slurmd", "slurmstepd"),
     "slurm-slurmdbd": _daemon("slurmdbd", files={PLUGIN + rf"(.*{MYSQL}\.so)": r"usr/lib64/slurm/\1"}),
+    # Debian's libpam looks for modules, and the linker for what they need, in Debian's directories alone.
+    "slurm-pam_slurm": Packed(
+        ("libpam-slurm-adopt", "libslurm[0-9]*"),
+        {r"(usr/lib/[^/]+/(?:security/pam_slurm_adopt|libslurm)\.so.*)": r"\1"},
+        tags=("Requires: slurm = %{version}-%{release}",),
+    ),
 }
-"""SchedMD's packages of Slurm. Those of further daemons, PAM, Perl and others are left out, here and below."""
+"""SchedMD's packages of Slurm. Those of further daemons, Perl and others are left out, here and below."""
 
 EPEL: Mapping[str, Packed] = {
     **SMD,

@@ -82,6 +82,14 @@ def test_a_host_when_selinux_enforces_then_it_learns_of_slurms_keys_and_that_is_
     assert not dict(notices.enforcing(wanted()))
 
 
+def test_nodes_that_jobs_open_when_planned_then_they_get_the_module_or_a_refusal_of_selinux() -> None:
+    closed = wanted(REPOSITORY + "node_logins: with_job\n")
+    assert {*names_of(closed)} - {*names_of(wanted())} == {"slurm-pam_slurm"}
+    enterprise_linux.refuse_unfit(closed)
+    with pytest.raises(InputError, match=r"n\[1-2\]: node_logins: with_job cannot be where SELinux enforces"):
+        enterprise_linux.refuse_unfit(wanted(REPOSITORY + "node_logins: with_job\n", enforces_selinux=True))
+
+
 def test_homes_of_users_when_planned_then_selinux_is_asked_about_the_directories_that_they_are_in() -> None:
     users = REPOSITORY + "users: [{name: ada, uid: 4001}, {name: bob, uid: 4002, home: /srv/bob}]\n"
     settings = ssh.keys(wanted(users), "n1")[0]

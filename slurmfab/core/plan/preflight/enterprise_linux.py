@@ -28,6 +28,7 @@ def refuse_unfit(plan_input: PlanInput) -> None:
             f"packages: {', '.join(sorted(files))}: Enterprise Linux has no .deb files, and slurmfab "
             f"does not send .rpm files yet ({PAGE}). Nothing was changed."
         )
+    refuse_confined(plan_input)
     lacking: dict[str, list[str]] = {}
     for host in (host for host in theirs if host in plan_input.facts):
         own = {one.name for one in packages.own(plan_input, host)}
@@ -41,10 +42,22 @@ def refuse_unfit(plan_input: PlanInput) -> None:
         )
 
 
+def refuse_confined(plan_input: PlanInput) -> None:
+    """Refuse to close nodes whose SELinux keeps sshd from taking logins into jobs. Raises InputError with the nodes."""
+    facts = plan_input.facts
+    confined = [host for host in facts if facts[host].enforces_selinux and plan_input.cluster.closes(host)]
+    if confined:
+        raise InputError(
+            f"{fold(confined)}: node_logins: with_job cannot be where SELinux enforces its policy, which lets sshd "
+            f"neither ask slurmd's steps nor move a login into a job's control group ({PAGE}). Make them permissive "
+            "(setenforce 0, and SELINUX=permissive in /etc/selinux/config), or remove node_logins. Nothing was changed."
+        )
+
+
 def known(platform: Platform) -> set[str]:
     """The packages that deployments to Enterprise Linux were tried with."""
     roles = platform.packages_of(platform.by_role)
-    return {"sudo", "ipmitool", SEMANAGE, *roles, *platform.database.packages, platform.bus}
+    return {"sudo", "ipmitool", SEMANAGE, platform.pam, *roles, *platform.database.packages, platform.bus}
 
 
 def refuse_bundle(cluster: Cluster, source: str, names: Iterable[str]) -> None:

@@ -19,12 +19,14 @@ from slurmfab.on_hosts.agent.files.block import DamagedBlock, MarkedBlock, join_
 from slurmfab.on_hosts.agent.services import login_guard
 
 SSHD = "/etc/pam.d/sshd"
-COMMON_SESSION = "/etc/pam.d/common-session"
+COMMON_SESSION, PASSWORD_AUTH = "/etc/pam.d/common-session", "/etc/pam.d/password-auth"
+"""The file whose lines of sessions sshd's file includes: Debian's, and Enterprise Linux's, which authselect writes."""
+
 ACCOUNT = "/etc/pam.d/slurmfab-account"  # who may log in
 
 SESSION = "/etc/pam.d/slurmfab-session"
-"""Debian's common-session, with pam_systemd for those alone who need no job: it takes sessions out of jobs' control
-groups."""
+"""The lines of sessions of that file, with pam_systemd for those alone who need no job: it takes sessions out of jobs'
+control groups. What authselect writes stays as it is, and what it changes there comes here with the next run."""
 
 EXEMPT = "/etc/security/slurmfab-logins"  # names of the users who need no job, one a line (pam_listfile(8))
 RECORD = OWNED + "/node-logins.json"  # exists while the host has these lines, so that its facts tell it
@@ -37,8 +39,11 @@ ACCOUNTS = MarkedBlock("# BEGIN slurmfab logins", "# END slurmfab logins")
 SESSIONS = MarkedBlock("# BEGIN slurmfab sessions", "# END slurmfab sessions")
 IN_PLACE = "# in place of: "  # the beginning of the comment with the line that the block of sessions replaces
 
-ACCOUNTS_LINE = re.compile(r"^\s*@include\s+common-account\s*$")
-SESSIONS_LINE = re.compile(r"^\s*@include\s+common-session\s*$")
+ACCOUNTS_LINE = re.compile(r"^\s*(?:@include\s+common-account|account\s+(?:include|substack)\s+password-auth)\s*$")
+SESSIONS_LINE = re.compile(r"^\s*(?:@include\s+common-session|session\s+(include|substack)\s+password-auth)\s*$")
+"""It has a group if it is Enterprise Linux's."""
+
+OF_SESSION = re.compile(r"^\s*-?session\s")
 ADOPTS = re.compile(r"^[^#\n]*\bpam_slurm_adopt\b", re.MULTILINE)
 SYSTEMD = re.compile(r"^\s*-?session\s.*\bpam_systemd\.so\b", re.MULTILINE)
 LOGIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]{0,255}")
@@ -49,19 +54,22 @@ there, too: after a change of `ssh.user`, a rollback logs in as the former one. 
 user has this name."""
 
 LISTED = "pam_listfile.so item=user sense=allow onerr=fail quiet file=" + EXEMPT
-SUDOERS = "pam_succeed_if.so quiet user ingroup sudo"
+SUDOERS = "pam_succeed_if.so quiet user ingroup "
 ACCOUNT_TEXT = (
     "# Made by slurmfab: users without a job on this node may not log in, except those in\n"
-    "# %s and the group sudo.\n"
+    "# %s and the group {group}.\n"
     "account sufficient %s\n"
-    "account sufficient %s\n"
-    "account required %s action_generic_failure=deny action_adopt_failure=deny%%s\n" % (EXEMPT, LISTED, SUDOERS, MODULE)
+    "account sufficient %s{group}\n"
+    "account required %s action_generic_failure=deny action_adopt_failure=deny{node}\n"
+    % (EXEMPT, LISTED, SUDOERS, MODULE)
 )
 ACCOUNT_LINE = "account substack %s\n" % os.path.basename(ACCOUNT)
 """Decides for the lines in that file alone, so that those of others behind it are asked, too (pam.conf(5))."""
 
-SESSION_LINE = "@include %s\n" % os.path.basename(SESSION)
-SYSTEMD_LINES = "session [success=1 default=ignore] %s\nsession [success=ignore default=1] %s\n" % (LISTED, SUDOERS)
+SYSTEMD_LINES = "session [success=1 default=ignore] %s\nsession [success=ignore default=1] %s{group}\n" % (
+    LISTED,
+    SUDOERS,
+)
 """Lead past pam_systemd, but for those who need no job."""
 
 
@@ -86,13 +94,16 @@ class NodeLogins(Resource):
         if not self.exempt:
             return {SSHD: text_of(lines), **dict.fromkeys((EXEMPT, ACCOUNT, SESSION, RECORD))}
         if not lines:
-            raise ResourceFailed("there is no %s. Repair: apt-get install --reinstall openssh-server" % SSHD)
+            raise ResourceFailed("there is no %s; install openssh-server anew" % SSHD)
         if ADOPTS.search("".join(lines)):
             raise ResourceFailed("%s has a line of %s that slurmfab did not write; remove it" % (SSHD, MODULE))
-        session = session_text(read(context, COMMON_SESSION)) if any(map(SESSIONS_LINE.match, lines)) else None
+        has_auth = any(os.path.basename(PASSWORD_AUTH) in line.split() for line in lines)
+        source, group = (PASSWORD_AUTH, "wheel") if has_auth else (COMMON_SESSION, "sudo")
+        has_session = any(map(SESSIONS_LINE.match, lines))
+        session = session_text(read(context, source), source, group) if has_session else None
         texts = {
             EXEMPT: self.list_text(context),
-            ACCOUNT: ACCOUNT_TEXT % (" nodename=" + self.node if self.node else ""),
+            ACCOUNT: ACCOUNT_TEXT.format(group=group, node=" nodename=" + self.node if self.node else ""),
             SESSION: session,
         }
         record = json.dumps({"files": {path: None for path, text in texts.items() if text}})
@@ -106,8 +117,8 @@ class NodeLogins(Resource):
         """Write files so that every login finds a line's file, or take back; ResourceFailed of module or guard."""
         wanted = self.wanted(context)
         if self.exempt and not pam_modules.is_installed(context, MODULE):
-            package = "libpam-slurm-adopt, or slurm-smd-libpam-slurm-adopt of SchedMD's packages"
-            raise ResourceFailed("%s is not there. Repair: apt-get install --reinstall %s" % (MODULE, package))
+            package = "libpam-slurm-adopt, slurm-smd-libpam-slurm-adopt or slurm-pam_slurm"
+            raise ResourceFailed("%s is not there; install the package of it anew: %s" % (MODULE, package))
         files = (EXEMPT, ACCOUNT, SESSION)
         order = (RECORD, *files, SSHD) if self.exempt else (SSHD, *files, RECORD)
         login_guard.arm(context, LOGIN_FILES)
@@ -171,13 +182,15 @@ def without_blocks(text: Optional[str]) -> List[str]:
 
 
 def with_blocks(lines: List[str], *, has_session: bool) -> List[str]:
-    """The lines with slurmfab's blocks before common-account, whose lines may end the judgment."""
+    """The lines with slurmfab's blocks before common-account or password-auth, whose lines may end the judgment."""
     place = next((index for index, line in enumerate(lines) if ACCOUNTS_LINE.match(line)), len(lines))
     found = [*lines[:place], *block(ACCOUNTS, ACCOUNT_LINE), *lines[place:]]
     for index, line in enumerate(found if has_session else ()):
-        if SESSIONS_LINE.match(line):
+        theirs = SESSIONS_LINE.match(line)
+        if theirs:
             ended = line if line.endswith("\n") else line + "\n"
-            found[index : index + 1] = block(SESSIONS, IN_PLACE + ended + SESSION_LINE)
+            ours = "%s %s\n" % ("session " + theirs[1] if theirs[1] else "@include", os.path.basename(SESSION))
+            found[index : index + 1] = block(SESSIONS, IN_PLACE + ended + ours)
             break
     return found
 
@@ -187,8 +200,12 @@ def block(marked: MarkedBlock, content: str) -> List[str]:
     return marked.replaced([], content)
 
 
-def session_text(text: Optional[str]) -> Optional[str]:
-    """The text of `SESSION`, from that of common-session."""
+def session_text(text: Optional[str], source: str, group: str) -> Optional[str]:
+    """The text of `SESSION`, from that of the file that sshd's includes. `group`: whose users need no job."""
     if text is None:
         return None
-    return "# Made by slurmfab from %s.\n" % COMMON_SESSION + SYSTEMD.sub(lambda line: SYSTEMD_LINES + line[0], text)
+    if source == PASSWORD_AUTH:  # it has lines of other kinds, too; a line may go on in the next one (pam.conf(5))
+        joined = text.replace("\\\n", " ").splitlines(keepends=True)
+        text = "".join(line for line in joined if OF_SESSION.match(line))
+    guards = SYSTEMD_LINES.format(group=group)
+    return "# Made by slurmfab from %s.\n" % source + SYSTEMD.sub(lambda line: guards + line[0], text)
