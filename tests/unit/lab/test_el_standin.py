@@ -28,6 +28,7 @@ def test_packages_when_prepared_then_names_and_places_are_those_of_the_platform(
     deb(debs, "slurmd", "usr/sbin/slurmd-wlm", "usr/sbin/slurmstepd-wlm")
     deb(debs, "slurm-wlm-mysql-plugin", "usr/lib/x86_64-linux-gnu/slurm-wlm/accounting_storage_mysql.so")
     deb(debs, "slurm-wlm-basic-plugins", "usr/lib/x86_64-linux-gnu/slurm-wlm/auth_munge.so")
+    (tmp_path / "made").mkdir()
     el_standin.prepare(debs, tmp_path / "made")
     slurm = tmp_path / "made/packages/slurm"
     assert {path.stem for path in slurm.glob("*.spec")} <= {*EL_SMD.slurm_packages}
