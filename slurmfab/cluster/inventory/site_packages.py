@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -108,6 +108,12 @@ class SitePackages(Model):
     compute: Annotated[PackageList, Field(description="Packages for compute nodes.")] = ()
     login: Annotated[PackageList, Field(description="Packages for login hosts.")] = ()
     groups: Annotated[tuple[PackageGroup, ...], Field(description="Packages for groups of hosts.")] = ()
+    through: Annotated[
+        Literal["controller"] | None,
+        Field(
+            description="`controller`: it fetches each package once for all hosts, by a proxy for the time of a run."
+        ),
+    ] = None
 
     @property
     def everything(self) -> tuple[Wanted, ...]:

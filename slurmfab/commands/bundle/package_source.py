@@ -29,7 +29,7 @@ class BundleSource:
         return {}
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
-        """Send packages to the hosts that lack them; see `PackageSource.deliver`."""
+        """Send packages to the hosts that lack them, or show them the way; see `PackageSource.deliver`."""
         if plan_input.cluster.bundle:
             from slurmfab.commands.bundle import sending
 
@@ -37,5 +37,16 @@ class BundleSource:
         if plan_input.deb_files or plan_input.slurm_package_files:
             from slurmfab.commands.bundle import sending
 
-            return sending.deliver_files(run, plan_input, resources)
+            resources = sending.deliver_files(run, plan_input, resources)
+        if plan_input.cluster.packages.through:
+            from slurmfab.commands.bundle import through_controller
+
+            return through_controller.deliver(run, plan_input, resources)
         return resources
+
+    def finish(self, run: Run) -> None:
+        """End what was begun on the controller; see `PackageSource.finish`."""
+        if run.inventory.cluster.packages.through:
+            from slurmfab.commands.bundle import through_controller
+
+            through_controller.finish(run)

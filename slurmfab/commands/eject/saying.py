@@ -51,7 +51,7 @@ END = "END_OF_FILE"
 _KEY = re.compile(r"ssh-\S+ \S+ \S+|\S+")  # a user's public key with its comment, or a host's key and any other word
 WITHOUT_COMMANDS = frozenset(
     {
-        *("connections", "free-space", "lock-copy", "login-guard", "null-device"),
+        *("connections", "free-space", "lock-copy", "login-guard", "null-device", "package-way"),
         *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "nodes-awake"),
         *("earlier-files", "earlier-logins", "earlier-mounts", "exports-loaded", "released-mounts", "revived-unit"),
         *("absent", "carried-files", "fetched-files", "left-file", "spank-plugin", "munge-directories", "node-gate"),

@@ -176,4 +176,7 @@ def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tu
     DeployFailed of the controller, or a needed slurmdbd; SlurmfabError if another run changes the cluster.
     """
     require_claim(run)
-    PhaseRun(run, plan_input, tuple(phases), run.hosts if hosts is None else hosts).carry_out()
+    wanted = tuple(phases)
+    PhaseRun(run, plan_input, wanted, run.hosts if hosts is None else hosts).carry_out()
+    if any(phase.installs for phase in wanted):
+        run.packages.finish(run)

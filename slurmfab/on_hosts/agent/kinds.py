@@ -62,6 +62,7 @@ KINDS = {
     "owned-files": "files.owned_files:OwnedFiles",
     "nodes-awake": "nodes.awake:NodesAwake",
     "packaged-rotation": "files.packaged_rotation:PackagedRotation",
+    "package-way": "packages.package_way:PackageWay",
     "packages": "packages.packages:Packages",
     "packages-exchanged": "upgrade.exchanged_packages:ExchangedPackages",
     "packages-former": "packages.former_packages:FormerPackages",

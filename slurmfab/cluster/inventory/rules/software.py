@@ -14,7 +14,8 @@ from slurmfab.cluster.inventory.rules.storage import overlap
 from slurmfab.cluster.inventory.site_packages import DEB, ROLES, wanted_from
 from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of
-from slurmfab.cluster.slurm.platform import PLATFORMS
+from slurmfab.cluster.slurm.platform import APT, PLATFORMS
+from slurmfab.cluster.slurm.platform import wanted as platform_of
 from slurmfab.cluster.slurm.software import APPTAINER_SETUID, ENROOT, PYXIS
 
 
@@ -166,6 +167,17 @@ def _lists(cluster: Cluster) -> Iterator[tuple[Place, tuple[str, ...]]]:
         yield ("packages", "groups", number, "packages"), group.packages
 
 
+def packages_come_by_one_way(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A bundle has all packages already; and the controller's proxy speaks to apt."""
+    if cluster.packages.through and cluster.bundle:
+        yield ("packages", "through"), "packages come from the bundle; remove one of the two"
+    elif cluster.packages.through and platform_of(cluster, cluster.controller).manager != APT:
+        yield (
+            ("packages", "through"),
+            "it is for a controller with apt; without one, hosts that reach no mirror need a bundle",
+        )
+
+
 def files_of_the_source_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Of two contents for one file, only one would be there."""
     for path in SLURM_SOURCE_FILES if any(one.source is not None for one in cluster.slurms) else ():
@@ -196,6 +208,7 @@ RULES = (
     packages_of_known_hosts,
     slurms_packages_come_by_role,
     one_version_on_each_host,
+    packages_come_by_one_way,
     files_of_the_source_are_slurmfabs,
     controllers_have_the_clusters_packages,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Tuple
+from typing import List, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import names
 from slurmfab.on_hosts.agent.core.resource import Context
@@ -36,6 +36,9 @@ MINIMAL = ("--no-install-recommends", "--no-remove")
 """Options of apt-get: install no recommended packages, and remove none."""
 
 DOWNGRADES = ("--allow-downgrades",)
+
+WAY: List[str] = []
+"""Options of apt-get for this session's downloads: a proxy on the controller (`package_way`); empty for none."""
 
 CONFIGURE = ("dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
 
@@ -116,7 +119,7 @@ def apt_get(context: Context, arguments: list[str]) -> tuple[int, str]:
 
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
-        done = context.run(["apt-get", *OPTIONS, *arguments], seconds=INSTALL_SECONDS, env=ENVIRONMENT)
+        done = context.run(["apt-get", *OPTIONS, *WAY, *arguments], seconds=INSTALL_SECONDS, env=ENVIRONMENT)
         output = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
         # DPkg::Lock::Timeout covers dpkg's lock only, not the locks of the lists and the archives.
         if done.returncode == 0 or not apt_errors.is_locked(output) or time.monotonic() > deadline:

@@ -31,6 +31,12 @@ def refusals(more: str) -> str:
         ("packages: {all: [tree=1*], compute: [tree=2*]}", "tree=1* and tree=2* are for the same host (n[1-2])"),
         ("packages: {groups: [{hosts: n3, packages: [tree]}]}", '"n3" is no host of this cluster'),
         ("packages: {groups: [{hosts: [], packages: [tree]}]}", "it needs at least one host"),
+        ("packages: {through: n1}", "controller"),
+        ("packages: {through: controller}\nbundle: a.tar", "packages come from the bundle; remove one of the two"),
+        (
+            "packages: {through: controller}\nslurm: {packages: el, version: '22.05.*'}",
+            "it is for a controller with apt; without one",
+        ),
     ],
 )
 def test_packages_that_make_no_sense_are_refused_with_the_line(more: str, reason: str) -> None:
