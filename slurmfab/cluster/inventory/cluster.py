@@ -8,7 +8,7 @@ people who write the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -560,3 +560,23 @@ class Cluster(Model):
     @cached_property
     def _settings_by_node(self) -> dict[str, dict[str, str]]:
         return {host: group.settings for group in self.nodes for host in group.hosts}
+
+
+LINES_OF: Mapping[str, tuple[str, ...]] = {
+    "database": ("AccountingStorageType", "AccountingStorageHost", "AccountingStoragePort"),
+    "licenses": ("Licenses",), "private_tmp": ("JobContainerType", "NamespaceType"), "prolog": ("Prolog",),
+    "epilog": ("Epilog",), "health": ("HealthCheckProgram", "HealthCheckInterval"), "mps_daemon": ("Prolog", "Epilog"),
+    "scratch": ("Prolog", "Epilog", "TaskProlog"), "mail": ("MailProg",), "mpi": ("MpiDefault",),
+    "power": ("SuspendProgram", "ResumeProgram", "SuspendTime", "SuspendTimeout", "ResumeTimeout", "SuspendRate",
+              "ResumeRate", "SuspendExcNodes"),
+    "private_data": ("PrivateData",), "rest": ("AuthAltTypes", "AuthAltParameters"),
+}  # fmt: skip
+"""By field of a cluster, the keys of slurm.conf that slurmfab writes for it, and that `slurm_conf` then may not set."""
+
+HARMLESS = frozenset({
+    "name", "addresses", "controllers", "login", "nodes", "future_nodes", "partitions", "topology", "memory_margin",
+    "hosts_file", "qos", "accounts", "unix_users", "licenses", "quota", "mps_daemon", "configless", "own_partition",
+    "node_logins", "login_limits", "private_data", "motd", "x11", "user_tools", "restart_daemons", "keep_files",
+    "rotate_logs", "idle_gpus",
+})  # fmt: skip
+"""Fields of a cluster whose values name no program, file, package, server or person that hosts obey as root."""

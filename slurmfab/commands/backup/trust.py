@@ -14,20 +14,12 @@ from slurmfab.base.terminal import can_ask, in_one_line, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.accounting import User
-from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.cluster import HARMLESS, Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.backup.archive import KIND, PART_TITLES, Backup
 from slurmfab.on_hosts.agent.backup import archive as parts
 from slurmfab.on_hosts.agent.backup.archive import unpacked_most
 from slurmfab.on_hosts.agent.backup.restored_state import members
-
-HARMLESS = frozenset({
-    "name", "addresses", "controllers", "login", "nodes", "future_nodes", "partitions", "topology", "memory_margin",
-    "hosts_file", "qos", "accounts", "unix_users", "licenses", "quota", "mps_daemon", "configless", "own_partition",
-    "node_logins", "login_limits", "private_data", "motd", "x11", "user_tools", "restart_daemons", "keep_files",
-    "rotate_logs", "idle_gpus",
-})  # fmt: skip
-"""Fields of a cluster whose values name no program, file, package, server or person that hosts obey as root."""
 
 HARMLESS_OF_USER = frozenset({"name", "shell", "comment", "accounts", "associations", "quota"})
 """Fields of a user by which nobody becomes another user."""

@@ -7,8 +7,8 @@ from support import THREE_HOSTS
 
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.accounting import User
-from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.backup.trust import HARMLESS, HARMLESS_OF_USER, MOST_SHOWN, root_keys
+from slurmfab.cluster.inventory.cluster import HARMLESS, Cluster
+from slurmfab.commands.backup.trust import HARMLESS_OF_USER, MOST_SHOWN, root_keys
 
 MEANS_ROOT = {
     "ssh", "slurm_conf", "cgroup_conf", "slurmdbd_conf", "slurm_files", "slurm_conf_directory", "slurm", "packages",

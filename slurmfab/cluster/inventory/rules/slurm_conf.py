@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from slurmfab.base.hostlist import HIGHEST_PORT, fold
 from slurmfab.base.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, SLURM_HOME, UNIT_FILES
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.cluster import LINES_OF, Cluster
 from slurmfab.cluster.inventory.mounts import Mount, unit_name
 from slurmfab.cluster.inventory.slurm_settings import Place
 from slurmfab.cluster.inventory.storage import mounts_of
@@ -207,39 +207,13 @@ def _units(mount: Mount) -> tuple[str, ...]:
 CONFIGLESS_OPTION = "enable_configless"
 """The option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))."""
 
-_WRITTEN_FOR: Mapping[str, tuple[str, ...]] = {
-    "database": ("AccountingStorageType", "AccountingStorageHost", "AccountingStoragePort"),
-    "licenses": ("Licenses",),
-    "private_tmp": ("JobContainerType", "NamespaceType"),
-    "prolog": ("Prolog",),
-    "epilog": ("Epilog",),
-    "health": ("HealthCheckProgram", "HealthCheckInterval"),
-    "mps_daemon": ("Prolog", "Epilog"),
-    "scratch": ("Prolog", "Epilog", "TaskProlog"),
-    "power": (
-        "SuspendProgram",
-        "ResumeProgram",
-        "SuspendTime",
-        "SuspendTimeout",
-        "ResumeTimeout",
-        "SuspendRate",
-        "ResumeRate",
-        "SuspendExcNodes",
-    ),
-    "mail": ("MailProg",),
-    "mpi": ("MpiDefault",),
-    "private_data": ("PrivateData",),
-    "rest": ("AuthAltTypes", "AuthAltParameters"),
-}
-"""By key at the top of the cluster file, the keys of slurm.conf that slurmfab writes because of it."""
-
 _TWICE = "slurmfab writes {} itself: it comes from the key {} at the top; remove one of the two"
 
 
 def each_key_is_set_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """A key in slurm_conf or slurmdbd_conf would replace the line that slurmfab writes for a key at the top."""
     spelled = {key.lower(): key for key in cluster.slurm_conf}
-    for name, keys in _WRITTEN_FOR.items():
+    for name, keys in LINES_OF.items():
         for key in keys if getattr(cluster, name) not in (None, {}, (), False) else ():
             if key.lower() in spelled:
                 yield ("slurm_conf", spelled[key.lower()]), _TWICE.format(key, name)
