@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from slurmfab.on_hosts.agent.accounting.reading import ActualTree
-from slurmfab.on_hosts.agent.accounting.tree import Commands, WantedTree, difference
+from slurmfab.on_hosts.agent.accounting.tree import Commands, difference
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.in_effect import reader
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -295,12 +295,12 @@ def _export_files(script: Script, wanted: ExportFiles) -> list[str]:
 
 def _accounts(script: Script, wanted: AccountTree) -> list[str]:
     """The commands of sacctmgr that fill an empty database, but for limits of TRES that slurmctld tells slurmdbd."""
-    return configured(script, wanted, accounting(wanted.tree, lambda tres: not tres))
+    return configured(script, wanted, accounting(wanted, lambda tres: not tres))
 
 
 def _rest_of_accounts(script: Script, wanted: AccountTree) -> list[str]:
     """The others, which are tried until slurmctld has told slurmdbd its TRES."""
-    return configured(script, wanted, [f"until_done {line}" for line in accounting(wanted.tree, bool)])
+    return configured(script, wanted, [f"until_done {line}" for line in accounting(wanted, bool)])
 
 
 def configured(script: Script, wanted: AccountTree, lines: list[str]) -> list[str]:
@@ -310,7 +310,7 @@ def configured(script: Script, wanted: AccountTree, lines: list[str]) -> list[st
     return [*script.put(CONF, wanted.conf, "root:root 0644"), f"export SLURM_CONF={CONF}", *lines, f"rm {CONF}"]
 
 
-def accounting(tree: WantedTree, chosen: Callable[[frozenset[str]], bool]) -> list[str]:
+def accounting(tree: AccountTree, chosen: Callable[[frozenset[str]], bool]) -> list[str]:
     """Commands for the values of a tree; `chosen` is asked with those of their TRES that slurmdbd learns late."""
     actual, changes = difference(tree, NEW_DATABASE)
     late = tree.late_tres()

@@ -18,8 +18,8 @@ from slurmfab.on_hosts.agent.core.resource import ResourceFailed, apply, compare
 def commands(text: str, **other: str) -> list[str]:
     """The commands that change the recorded tree to that of a cluster file."""
     wanted, context = tree(text), Recorded(other=other)
-    actual, changes = difference(wanted.tree, wanted.read(context))
-    return [" ".join(command) for command in Commands(wanted.tree, actual, changes).all()]
+    actual, changes = difference(wanted, wanted.read(context))
+    return [" ".join(command) for command in Commands(wanted, actual, changes).all()]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -37,7 +37,7 @@ def test_a_difference_has_a_line_in_sacctmgrs_words() -> None:
 def test_before_there_is_a_slurmdbd_a_plan_shows_what_is_to_be_made_and_no_defaults() -> None:
     nothing = ActualTree((), {}, {}, {}, {}, {}, ())
     wanted = tree("accounts: [{name: physics, MaxJobs: 3}]\n")
-    state, actual = flatten(wanted.tree.by_place()), flatten(wanted.tree.actual_values(nothing))
+    state, actual = flatten(wanted.by_place()), flatten(wanted.actual_values(nothing))
     assert {name: value for name, value in state.items() if actual[name] != value} == {
         "cluster lab": "made",
         "account physics": "made",
@@ -142,7 +142,7 @@ def test_a_file_without_a_section_says_nothing_of_what_slurmdbd_has_there() -> N
 def test_what_goes_stays_in_other_clusters(clusters: str, where: str) -> None:
     wanted = tree("qos: [{name: low}]\naccounts: [{name: physics}]\n", kind=RestOfAccounts)
     found = wanted.read(Recorded(other={"cluster": clusters}))
-    told = [" ".join(one) for one in removals(wanted.tree, found, wanted.tree.undeclared(found))]
+    told = [" ".join(one) for one in removals(wanted, found, wanted.undeclared(found))]
     assert told == [
         f"delete user where name=ada,bob{where}",
         f"delete account where name=theory{where}",

@@ -45,109 +45,6 @@ class Place(NamedTuple):
         return one_line(shown)
 
 
-class WantedTree(NamedTuple):
-    """The wanted accounts, users and QOS; see `accounting.tree.AccountTree` for the fields."""
-
-    cluster: str
-    qos_keys: Tuple[KeyFields, ...]
-    keys: Tuple[KeyFields, ...]
-    qos: Tuple[Tuple[str, str, Settings], ...]
-    accounts: Tuple[Tuple[str, str, str, str, Tuple[str, ...], Settings], ...]
-    users: Tuple[Tuple[str, str, Tuple[Tuple[str, Settings], ...]], ...]
-    complete: Tuple[str, ...]
-
-    def by_place(self) -> Dict[Place, Values]:
-        """The wanted values of every declared place, parents first; the empty key says that the place exists."""
-        places: Dict[Place, Values] = {Place(CLUSTER, self.cluster): {"": MADE}}
-        for name, description, settings in self.qos:
-            texts = {"Description": description.lower()} if description else {}
-            existence = {} if name == NORMAL else {"": MADE}
-            places[Place(QOS, name)] = {**existence, **texts, **defaults(self.qos_keys), **dict(settings)}
-        for name, parent, description, organization, _, settings in self.accounts:
-            texts = {"Description": description.lower(), "Organization": organization.lower()}
-            coordinators = ",".join(sorted(self.coordinators(name)))
-            existence = {"": MADE, PARENT: parent, COORDINATORS: coordinators} if name != ROOT else {}
-            places[Place(ACCOUNT, name)] = {
-                **existence,
-                **{key: text for key, text in texts.items() if text},
-                **defaults(self.keys),
-                **dict(settings),
-            }
-        for name, level, associations in self.users:
-            for account, settings in associations:
-                places[Place(ASSOCIATION, account, name)] = {"": MADE, **defaults(self.keys), **dict(settings)}
-            levels = {LEVEL: level} if level else {}
-            places[Place(USER, name)] = {DEFAULT_ACCOUNT: associations[0][0], **levels}
-        return places
-
-    def coordinators(self, account: str) -> FrozenSet[str]:
-        """An account's own coordinators, without those of the accounts above it."""
-        tree = {one[0]: one for one in self.accounts}
-        own, above = frozenset(tree[account][4]), frozenset()  # type: FrozenSet[str], FrozenSet[str]
-        while tree[account][1] in tree:
-            account = tree[account][1]
-            above |= frozenset(tree[account][4])
-        return own - above
-
-    def late_tres(self) -> FrozenSet[str]:
-        """The TRES in these limits that slurmdbd learns from slurmctld, such as `gres/gpu`."""
-        settings = [one[-1] for one in self.qos] + [one[-1] for one in self.accounts]
-        settings += [settings for one in self.users for _, settings in one[2]]
-        named = frozenset(name for some in settings for key, value in some for name in self.tres(key, value))
-        return named - frozenset(STATIC_TRES)
-
-    def tres(self, key: str, value: str) -> FrozenSet[str]:
-        """The TRES named in a value; none if the key is not a limit of TRES."""
-        if "=" not in value:
-            return frozenset()
-        limits = {one[0] for one in (*self.qos_keys, *self.keys) if one[1] == TRES}
-        return frozenset(tres_of(value)) if key in limits else frozenset()
-
-    def actual_values(self, found: ActualTree) -> Dict[Place, Values]:
-        """slurmdbd's values in each wanted place; defaults where the place does not exist."""
-        return {
-            place: {**dict.fromkeys(values, ""), **self.values_at(place, found)}
-            for place, values in self.by_place().items()
-        }
-
-    def values_at(self, place: Place, found: ActualTree) -> Values:
-        """slurmdbd's values in one place."""
-        if place.sort == CLUSTER:
-            return {"": MADE if place.name in found.clusters else ""}
-        if place.sort == QOS:
-            shown = found.qos.get(place.name)
-            return {**defaults(self.qos_keys), **shown, "": MADE} if shown is not None else defaults(self.qos_keys)
-        if place.sort == USER:
-            return {DEFAULT_ACCOUNT: found.defaults.get(place.name, ""), LEVEL: found.levels.get(place.name, "None")}
-        limits = found.associations.get((place.name, place.user))
-        values = {**defaults(self.keys), **limits, "": MADE} if limits is not None else defaults(self.keys)
-        account = found.accounts.get(place.name) if place.sort == ACCOUNT else None
-        if account is None:
-            return values
-        return {
-            **values,
-            PARENT: account.parent,
-            "Description": account.description.lower(),
-            "Organization": account.organization.lower(),
-            COORDINATORS: ",".join(sorted(found.coordinators(place.name))),
-        }
-
-    def undeclared(self, found: ActualTree) -> List[Place]:
-        """What slurmdbd has, but for its own, and a complete section does not declare: users first, QOS last."""
-        declared = self.by_place()
-        places: List[Place] = []
-        if "accounts" in self.complete:
-            users = sorted({user for _, user in found.associations} - {"", ROOT})
-            for user in users:
-                extra = [Place(ASSOCIATION, account, user) for account in found.accounts_of(user)]
-                extra = [place for place in extra if place not in declared]
-                places += extra if Place(USER, user) in declared else [Place(USER, user)]
-            places += [Place(ACCOUNT, name) for name in deepest_first(found) if Place(ACCOUNT, name) not in declared]
-        if "qos" in self.complete:
-            places += [Place(QOS, name) for name in found.qos if name != NORMAL and Place(QOS, name) not in declared]
-        return places
-
-
 def defaults(keys: Tuple[KeyFields, ...]) -> Values:
     """The default of each key."""
     return {key.name: key.default for key in (Key(*fields) for fields in keys)}
@@ -186,7 +83,7 @@ Command = List[str]
 class Commands:
     """The commands that make one difference disappear. `changes`: the wanted values that differ."""
 
-    def __init__(self, wanted: WantedTree, actual: Dict[Place, Values], changes: Dict[Place, Values]) -> None:
+    def __init__(self, wanted: AccountTree, actual: Dict[Place, Values], changes: Dict[Place, Values]) -> None:
         self.cluster = "cluster=" + wanted.cluster
         self.name = wanted.cluster
         self.actual = actual
@@ -302,7 +199,7 @@ def batches(before: Sequence[str], prefix: str, names: Sequence[str], *after: st
         yield [*before, prefix + ",".join(names[first : first + NAMES_PER_COMMAND]), *after]
 
 
-def removals(wanted: WantedTree, found: ActualTree, places: Sequence[Place]) -> Iterator[Command]:
+def removals(wanted: AccountTree, found: ActualTree, places: Sequence[Place]) -> Iterator[Command]:
     """The commands that remove what the cluster file does not name: users, then accounts, then QOS.
 
     With several clusters in slurmdbd, users and accounts are removed from this cluster only. `found`: what slurmdbd
@@ -319,7 +216,7 @@ def removals(wanted: WantedTree, found: ActualTree, places: Sequence[Place]) -> 
     yield from batches(["delete", "qos"], "", [one.name for one in places if one.sort == QOS])
 
 
-def difference(wanted: WantedTree, found: ActualTree) -> Tuple[Dict[Place, Values], Dict[Place, Values]]:
+def difference(wanted: AccountTree, found: ActualTree) -> Tuple[Dict[Place, Values], Dict[Place, Values]]:
     """Compare the wanted tree with slurmdbd's: its values in the wanted places, and the wanted ones that differ."""
     actual = wanted.actual_values(found)
     return actual, differing_values(wanted.by_place(), actual)
@@ -357,22 +254,17 @@ class AccountTree(Resource):
     # `qos` and `accounts`, if the cluster file has that section, so that other names are undeclared.
     complete: Tuple[str, ...] = ()
 
-    @property
-    def tree(self) -> WantedTree:
-        """The wanted QOS, accounts and users."""
-        return WantedTree(self.cluster, self.qos_keys, self.keys, self.qos, self.accounts, self.users, self.complete)
-
     def wanted(self, context: Context) -> State:
         """All declared values, as `qos high Priority` and `user ada in physics`; none if a dry run cannot compare."""
         if would_be_started(context):
             context.remark = UNKNOWN
             return {}
-        unknown = self.tree.late_tres() - self.known_tres(context)
+        unknown = self.late_tres() - self.known_tres(context)
         return {
             state_key(place, key): value
-            for place, values in self.tree.by_place().items()
+            for place, values in self.by_place().items()
             for key, value in values.items()
-            if not self.tree.tres(key, value) & unknown
+            if not self.tres(key, value) & unknown
         }
 
     def actual(self, context: Context) -> State:
@@ -380,11 +272,11 @@ class AccountTree(Resource):
         found = self.read(context)
         if found.odd:
             context.remark = odd_texts.REMARK % "; ".join(found.odd)
-        return flatten(self.tree.actual_values(found))
+        return flatten(self.actual_values(found))
 
     def known_tres(self, context: Context) -> FrozenSet[str]:
         """The TRES that slurmdbd knows; before it is installed, those that every slurmdbd knows."""
-        if not self.tree.late_tres() or is_not_installed_yet(context):
+        if not self.late_tres() or is_not_installed_yet(context):
             return frozenset(STATIC_TRES)
         with Sacctmgr(context, self.conf) as sacctmgr:
             return tres(sacctmgr)
@@ -409,12 +301,103 @@ class AccountTree(Resource):
     def apply_changes(self, sacctmgr: Sacctmgr, names: FrozenSet[str]) -> None:
         """Compare and change these values until nothing differs, at most `PASSES` times."""
         for _ in range(PASSES):
-            actual, changes = difference(self.tree, self.ask(sacctmgr))
+            actual, changes = difference(self, self.ask(sacctmgr))
             changes = selected(changes, names)
             if not changes:
                 return
-            for command in Commands(self.tree, actual, changes).all():
+            for command in Commands(self, actual, changes).all():
                 sacctmgr.run(["-i", *command])
+
+    def by_place(self) -> Dict[Place, Values]:
+        """The wanted values of every declared place, parents first; the empty key says that the place exists."""
+        places: Dict[Place, Values] = {Place(CLUSTER, self.cluster): {"": MADE}}
+        for name, description, settings in self.qos:
+            texts = {"Description": description.lower()} if description else {}
+            existence = {} if name == NORMAL else {"": MADE}
+            places[Place(QOS, name)] = {**existence, **texts, **defaults(self.qos_keys), **dict(settings)}
+        for name, parent, description, organization, _, settings in self.accounts:
+            texts = {"Description": description.lower(), "Organization": organization.lower()}
+            coordinators = ",".join(sorted(self.coordinators(name)))
+            existence = {"": MADE, PARENT: parent, COORDINATORS: coordinators} if name != ROOT else {}
+            places[Place(ACCOUNT, name)] = {
+                **existence,
+                **{key: text for key, text in texts.items() if text},
+                **defaults(self.keys),
+                **dict(settings),
+            }
+        for name, level, associations in self.users:
+            for account, settings in associations:
+                places[Place(ASSOCIATION, account, name)] = {"": MADE, **defaults(self.keys), **dict(settings)}
+            levels = {LEVEL: level} if level else {}
+            places[Place(USER, name)] = {DEFAULT_ACCOUNT: associations[0][0], **levels}
+        return places
+
+    def coordinators(self, account: str) -> FrozenSet[str]:
+        """An account's own coordinators, without those of the accounts above it."""
+        tree = {one[0]: one for one in self.accounts}
+        own, above = frozenset(tree[account][4]), frozenset()  # type: FrozenSet[str], FrozenSet[str]
+        while tree[account][1] in tree:
+            account = tree[account][1]
+            above |= frozenset(tree[account][4])
+        return own - above
+
+    def late_tres(self) -> FrozenSet[str]:
+        """The TRES in these limits that slurmdbd learns from slurmctld, such as `gres/gpu`."""
+        settings = [one[-1] for one in self.qos] + [one[-1] for one in self.accounts]
+        settings += [settings for one in self.users for _, settings in one[2]]
+        named = frozenset(name for some in settings for key, value in some for name in self.tres(key, value))
+        return named - frozenset(STATIC_TRES)
+
+    def tres(self, key: str, value: str) -> FrozenSet[str]:
+        """The TRES named in a value; none if the key is not a limit of TRES."""
+        if "=" not in value:
+            return frozenset()
+        limits = {one[0] for one in (*self.qos_keys, *self.keys) if one[1] == TRES}
+        return frozenset(tres_of(value)) if key in limits else frozenset()
+
+    def actual_values(self, found: ActualTree) -> Dict[Place, Values]:
+        """slurmdbd's values in each wanted place; defaults where the place does not exist."""
+        return {
+            place: {**dict.fromkeys(values, ""), **self.values_at(place, found)}
+            for place, values in self.by_place().items()
+        }
+
+    def values_at(self, place: Place, found: ActualTree) -> Values:
+        """slurmdbd's values in one place."""
+        if place.sort == CLUSTER:
+            return {"": MADE if place.name in found.clusters else ""}
+        if place.sort == QOS:
+            shown = found.qos.get(place.name)
+            return {**defaults(self.qos_keys), **shown, "": MADE} if shown is not None else defaults(self.qos_keys)
+        if place.sort == USER:
+            return {DEFAULT_ACCOUNT: found.defaults.get(place.name, ""), LEVEL: found.levels.get(place.name, "None")}
+        limits = found.associations.get((place.name, place.user))
+        values = {**defaults(self.keys), **limits, "": MADE} if limits is not None else defaults(self.keys)
+        account = found.accounts.get(place.name) if place.sort == ACCOUNT else None
+        if account is None:
+            return values
+        return {
+            **values,
+            PARENT: account.parent,
+            "Description": account.description.lower(),
+            "Organization": account.organization.lower(),
+            COORDINATORS: ",".join(sorted(found.coordinators(place.name))),
+        }
+
+    def undeclared(self, found: ActualTree) -> List[Place]:
+        """What slurmdbd has, but for its own, and a complete section does not declare: users first, QOS last."""
+        declared = self.by_place()
+        places: List[Place] = []
+        if "accounts" in self.complete:
+            users = sorted({user for _, user in found.associations} - {"", ROOT})
+            for user in users:
+                extra = [Place(ASSOCIATION, account, user) for account in found.accounts_of(user)]
+                extra = [place for place in extra if place not in declared]
+                places += extra if Place(USER, user) in declared else [Place(USER, user)]
+            places += [Place(ACCOUNT, name) for name in deepest_first(found) if Place(ACCOUNT, name) not in declared]
+        if "qos" in self.complete:
+            places += [Place(QOS, name) for name in found.qos if name != NORMAL and Place(QOS, name) not in declared]
+        return places
 
 
 class RestOfAccounts(AccountTree):
@@ -428,14 +411,14 @@ class RestOfAccounts(AccountTree):
         """Limits of TRES that slurmdbd learns from slurmctld, and, with `prune`, no undeclared names."""
         if would_be_started(context):
             return {}
-        late = self.tree.late_tres()
+        late = self.late_tres()
         if late and context.dry_run:
             late -= self.known_tres(context)
         limits = {
             state_key(place, key): value
-            for place, values in self.tree.by_place().items()
+            for place, values in self.by_place().items()
             for key, value in values.items()
-            if self.tree.tres(key, value) & late
+            if self.tres(key, value) & late
         }
         return {**limits, UNDECLARED: ""} if self.prune else limits
 
@@ -443,21 +426,21 @@ class RestOfAccounts(AccountTree):
         """The same values in slurmdbd; undeclared names that may stay add a remark."""
         found = self.read(context)
         shared = shared_qos(found)
-        going = [place.description() for place in self.tree.undeclared(found) if place not in shared]
+        going = [place.description() for place in self.undeclared(found) if place not in shared]
         if not self.prune and going:
             context.remark = LEFT_UNCHANGED % ", ".join(going)
-        return {**flatten(self.tree.actual_values(found)), UNDECLARED: ", ".join(going)}
+        return {**flatten(self.actual_values(found)), UNDECLARED: ", ".join(going)}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:
         """Set limits once slurmdbd knows their TRES, remove undeclared names; ResourceFailed if either fails."""
         with Sacctmgr(context, self.conf) as sacctmgr:
             if differing - {UNDECLARED}:
-                wait_for_tres(sacctmgr, self.tree.late_tres())
+                wait_for_tres(sacctmgr, self.late_tres())
                 self.apply_changes(sacctmgr, differing - {UNDECLARED})
             if UNDECLARED in differing:
                 found = self.ask(sacctmgr)
-                going = [place for place in self.tree.undeclared(found) if place not in shared_qos(found)]
-                for command in removals(self.tree, found, going):
+                going = [place for place in self.undeclared(found) if place not in shared_qos(found)]
+                for command in removals(self, found, going):
                     sacctmgr.run(["-i", *command])
 
 
