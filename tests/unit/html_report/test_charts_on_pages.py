@@ -87,16 +87,16 @@ def test_runs_when_many_are_recorded_then_the_newest_five_with_steps_have_charts
 
 
 def test_changes_when_a_run_left_hosts_out_then_its_row_says_result_exit_code_and_reasons() -> None:
-    row = changes.change_of(
-        record([step("n1", "users", 0, 1)], exit_code=3, lost={"n2": "no answer.", "n3": "no answer."})
-    )
-    assert (row.result, row.tone, row.exit_code, row.took) == ("done without n[2-3]", "watch", "3", "1 min")
-    assert row.troubles == ("n[2-3]: no answer.",)
+    run = record([step("n1", "users", 0, 1)], exit_code=3, lost={"n2": "no answer.", "n3": "no answer."})
+    page = made(changes.section, records=(run,)).html
+    assert '<span class="badge watch">done without n[2-3]</span><small>exit code 3</small>' in page
+    assert "<small>took 1 min</small>" in page
+    assert '<small class="trouble">n[2-3]: no answer.</small>' in page
 
 
 def test_changes_when_a_run_is_unfinished_then_it_has_no_exit_code() -> None:
-    row = changes.change_of(replace(record([], hosts=("n1",)), ended=None))
-    assert (row.result, row.exit_code) == ("interrupted", "")
+    page = made(changes.section, records=(replace(record([], hosts=("n1",)), ended=None),)).html
+    assert ">interrupted</span></td>" in page
 
 
 def test_gpu_checks_when_a_node_falls_short_then_the_badge_says_so() -> None:
@@ -156,4 +156,4 @@ def test_usage_when_slurm_counts_no_gpus_then_cpus_alone_are_drawn() -> None:
 
 def test_usage_when_jobs_hold_gpus_idle_then_the_badge_says_so_and_a_guess_is_told_as_one() -> None:
     assert use.badge_of(usage()) == ("1 idle on GPUs", "watch")
-    assert use.idle(usage())[0].words == "2 GPU hours on 2 GPUs, running; it had hardly any CPU time"
+    assert use.idle(usage())[0][1] == "2 GPU hours on 2 GPUs, running; it had hardly any CPU time"

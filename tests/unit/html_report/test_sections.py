@@ -65,7 +65,7 @@ def test_picture_when_there_are_switches_then_nodes_are_shown_by_switch() -> Non
 
 
 def test_picture_when_nodes_are_out_of_service_then_they_are_told_by_reason() -> None:
-    found = [(one.css, one.nodes, one.by) for one in picture.out_of_service(SMALL)]
+    found = [(look.css, nodes, one.by) for look, nodes, one in picture.out_of_service(SMALL)]
     assert found == [("down", "cn0002", "slurm"), ("drained", "gpu006", "ann@desk")]
 
 

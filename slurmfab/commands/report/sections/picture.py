@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import fill
-from slurmfab.commands.report.node_views import IDLE, LOOKS, NodeView, views
+from slurmfab.commands.report.node_views import IDLE, LOOKS, Look, NodeView, views
 from slurmfab.commands.report.section import Missing, Section, Sources
-from slurmfab.core.status import cluster_state
-from slurmfab.core.status.cluster_state import Usage
+from slurmfab.core.status.cluster_state import Partition, StateGroup
 
 MOST_LARGE = 64
 """In a group of up to this number of nodes, each tile shows the node's name; in a larger one its sign alone."""
@@ -32,33 +30,6 @@ class Group:
     def is_large(self) -> bool:
         """Whether the tiles are large enough for names."""
         return len(self.nodes) <= MOST_LARGE
-
-
-class Row(NamedTuple):
-    """A partition with its figures."""
-
-    name: str
-    is_default: bool
-    state: str
-    nodes: str
-    serving: str
-    gpus: Usage
-    cpus: Usage
-    running: int
-    pending: int
-    max_time: str
-
-
-class Out(NamedTuple):
-    """Nodes out of service for the same reason."""
-
-    sign: str
-    css: str
-    nodes: str
-    state: str
-    reason: str
-    by: str
-    since: str
 
 
 def section(sources: Sources) -> Section | None:
@@ -114,44 +85,24 @@ def about(nodes: Iterable[NodeView]) -> str:
     return ", ".join(words)
 
 
-def partitions(sources: Sources) -> list[Row]:
-    """The partitions with their figures; empty while Slurm does not answer."""
+def partitions(sources: Sources) -> list[tuple[Partition, str]]:
+    """Each partition, and how many of its nodes are in service; empty while Slurm does not answer."""
     status = sources.status
     if isinstance(status, Missing):
         return []
-    rows = []
-    for one in status.seen.partitions:
-        nodes = status.nodes_of(one.name)
-        count = status.by_partition.get(one.name)
-        serving = sum(node.state.is_in_service for node in nodes)
-        rows.append(
-            Row(
-                one.name,
-                one.is_default,
-                one.state.lower(),
-                fold(node.name for node in nodes),
-                f"{serving} of {len(nodes)}",
-                cluster_state.gpus(nodes),
-                cluster_state.cpus(nodes),
-                count.running if count else 0,
-                count.pending if count else 0,
-                one.max_time.lower(),
-            )
-        )
-    return rows
+    nodes = ((one, status.nodes_of(one.name)) for one in status.partitions)
+    return [(one, f"{sum(node.state.is_in_service for node in some)} of {len(some)}") for one, some in nodes]
 
 
-def out_of_service(sources: Sources) -> list[Out]:
-    """The nodes out of service, those with the same state and reason together."""
+def out_of_service(sources: Sources) -> list[tuple[Look, str, StateGroup]]:
+    """The nodes out of service with the same state and reason: their look, their names as a hostlist, and these."""
     status = sources.status
     if isinstance(status, Missing):
         return []
     looks = {view.name: view.look for view in views(sources)}
-    found = []
-    for group in status.groups:
-        look = looks.get(group.nodes[0], IDLE)
-        by_name = status.seen.by_name
-        if not by_name[group.nodes[0]].state.is_in_service:
-            since = group.since.replace("T", " ")
-            found.append(Out(look.sign, look.css, fold(group.nodes), group.state, group.reason, group.by, since))
-    return found
+    seen = status.seen.by_name
+    return [
+        (looks.get(group.nodes[0], IDLE), fold(group.nodes), group)
+        for group in status.groups
+        if not seen[group.nodes[0]].state.is_in_service
+    ]

@@ -3,53 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from slurmfab.base.markup import fill
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.history.listing import at, result_text
-from slurmfab.commands.report.gantt import Gantt, gantt, timeline
+from slurmfab.commands.report.gantt import gantt, timeline
 from slurmfab.commands.report.section import Missing, Section, Sources, Tone
 from slurmfab.core.engine.record import Record
 
 MOST_RUNS = 5  # so many runs have a chart, the newest ones that changed something on a host
 
 
-@dataclass(frozen=True)
-class DrawnRun:
-    """A run with its chart."""
-
-    run: str
-    command: str
-    by: str
-    at: str
-    result: str
-    tone: Tone
-    chart: Gantt
-
-
 def section(sources: Sources) -> Section | None:
     """The charts of the last runs."""
     if isinstance(sources.records, Missing):
         return None
-    drawn = tuple(map(drawn_run, chosen(sources.records)))
+    drawn = [(one, result_text(one), gantt(timeline(one))) for one in chosen(sources.records)]
     note = (
         f"The newest first; times are those of the slowest host of each row. All runs: {FAB} history."
         if drawn
         else "No recorded run has changed anything on a host yet."
     )
-    return Section("runs", "Last runs", fill("runs.html.j2", runs=drawn), note=note)
+    return Section("runs", "Last runs", fill("runs.html.j2", runs=drawn, at=at, tone_of=tone_of), note=note)
 
 
 def chosen(records: Sequence[Record]) -> tuple[Record, ...]:
     """The newest runs that did something on hosts, newest first."""
     return tuple(one for one in reversed(records) if one.steps or one.lost)[:MOST_RUNS]
-
-
-def drawn_run(record: Record) -> DrawnRun:
-    """A run with its chart."""
-    result = result_text(record)
-    return DrawnRun(record.run, record.command, record.by, at(record), result, tone_of(result), gantt(timeline(record)))
 
 
 def tone_of(result: str) -> Tone:

@@ -9,7 +9,7 @@ from slurmfab.base.markup import Markup, fill
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.report.charts import DAY, HOUR, Plot, amount, columns, duration, is_by_hours
 from slurmfab.commands.report.section import Missing, Section, Sources, Tone
-from slurmfab.commands.usage.asking import Sums, Usage
+from slurmfab.commands.usage.asking import IdleGpus, Sums, Usage, Wait
 
 ID, TITLE = "usage", "Use over time"
 
@@ -37,17 +37,6 @@ class Row:
     cpu_efficiency: str  # the part of its CPU time that was used, in words; empty where Slurm does not know it
     memory_efficiency: str
     wait: str  # how long a job waited on average, and at most
-
-
-@dataclass(frozen=True)
-class JobRow:
-    """A job that waited long, or held GPUs idle."""
-
-    job: str
-    user: str
-    account: str
-    partition: str
-    words: str
 
 
 def section(sources: Sources) -> Section | None:
@@ -132,24 +121,18 @@ def row_of(name: str, sums: Sums, part: float) -> Row:
     )
 
 
-def waits(usage: Usage) -> tuple[JobRow, ...]:
-    """The jobs that waited longest."""
-    return tuple(
-        JobRow(
-            one.job, one.user, one.account, one.partition,
-            f"{duration(one.seconds)}{'' if one.started else ', still waiting'}",
-        )
-        for one in usage.waits[:MOST_JOBS]
-    )  # fmt: skip
+def waits(usage: Usage) -> list[tuple[Wait, str]]:
+    """The jobs that waited longest, each with how long."""
+    shown = usage.waits[:MOST_JOBS]
+    return [(one, f"{duration(one.seconds)}{'' if one.started else ', still waiting'}") for one in shown]
 
 
-def idle(usage: Usage) -> tuple[JobRow, ...]:
-    """The jobs that held GPUs idle, most GPU hours first."""
-    return tuple(
-        JobRow(
-            one.job, one.user, one.account, one.partition,
-            f"{amount(one.gpu_seconds / HOUR)} GPU hours on {one.gpus} GPUs{', running' if one.running else ''}"
-            + ("" if one.is_certain else "; it had hardly any CPU time"),
-        )
-        for one in usage.idle[:MOST_JOBS]
-    )  # fmt: skip
+def idle(usage: Usage) -> list[tuple[IdleGpus, str]]:
+    """The jobs that held GPUs idle, most GPU hours first, each with how many hours."""
+    return [(one, held(one)) for one in usage.idle[:MOST_JOBS]]
+
+
+def held(one: IdleGpus) -> str:
+    """How long a job held how many GPUs idle."""
+    hours = f"{amount(one.gpu_seconds / HOUR)} GPU hours on {one.gpus} GPUs{', running' if one.running else ''}"
+    return hours if one.is_certain else f"{hours}; it had hardly any CPU time"
