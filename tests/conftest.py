@@ -157,6 +157,14 @@ def suite_of(nodeid: str) -> str:
     return next((suite for suite in SUITES if re.search(rf"\[(.*-)?{suite}[\]-]", nodeid)), "")
 
 
+TOGETHER = (
+    ("tests/agent/dnf/",),
+    ("tests/unit/test_source.py", "tests/unit/test_layers.py", "tests/unit/test_program_name.py",
+     "tests/unit/test_file_modes.py"),
+)  # fmt: skip
+"""Files that one process plays, since they share what is dear to make: packages of rpm's, the trees of all sources."""
+
+
 class ByFileAndSuite(LoadScopeScheduling):
     """Assigns one test file with one Debian suite at a time to a process, and prefers files of the same suite.
 
@@ -165,7 +173,8 @@ class ByFileAndSuite(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return f"{nodeid.partition('::')[0]} {suite_of(nodeid)}".strip()
+        file = next((files[0] for files in TOGETHER if nodeid.startswith(files)), nodeid.partition("::")[0])
+        return f"{file} {suite_of(nodeid)}".strip()
 
     def _assign_work_unit(self, node: Any) -> None:
         """Sort the queue by urgency for this process; the first unit is then assigned to it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from made_pages import sources
 from saved_archives import archive as saved_backup
+from source_trees import SOURCES, nodes
 
 from slurmfab.base import atomic_file, junit
 from slurmfab.commands.backup import archive as backups
@@ -19,7 +20,6 @@ from slurmfab.commands.support_bundle import making
 from slurmfab.commands.usage import showing
 from slurmfab.core.engine.session import Output
 
-PACKAGE = Path(atomic_file.__file__).parents[1]
 OWN, ALL = "owner", "all"
 
 WRITTEN = {
@@ -52,10 +52,12 @@ WRITERS = ("write", "write_private")
 MODES = {"atomic_file.OWNER_ONLY": OWN, "atomic_file.READABLE_BY_ALL": ALL}
 
 
-def calls(path: Path) -> Iterator[str]:
-    """Who may read what a module writes, by its calls of `atomic_file`."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"atomic_file.{name}" for name in WRITERS}:
+def calls(source: str) -> Iterator[str]:
+    """Who may read what a file of the package writes, by its calls of `atomic_file`."""
+    for node in nodes(source):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WRITERS:
+            if ast.unparse(node.func.value) != "atomic_file":
+                continue
             given = [MODES[ast.unparse(one.value)] for one in node.keywords if one.arg in ("mode", "new")]
             given += [MODES[text] for text in map(ast.unparse, node.args) if text in MODES]
             yield given[0] if given else OWN
@@ -63,9 +65,9 @@ def calls(path: Path) -> Iterator[str]:
 
 def test_every_file_that_is_written_is_in_the_table_with_its_readers() -> None:
     found = {
-        ".".join(path.relative_to(PACKAGE).with_suffix("").parts): sorted(readers)
-        for path in PACKAGE.rglob("*.py")
-        if (readers := list(calls(path)))
+        ".".join(Path(name).with_suffix("").parts): sorted(readers)
+        for name in SOURCES
+        if (readers := list(calls(name)))
     }
     assert found == WRITTEN
 

@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from source_trees import PACKAGE, SOURCES, nodes
 
-import slurmfab
-
-PACKAGE = Path(slurmfab.__file__).parent
 DOCS = PACKAGE.parent / "docs"
 MODULES = {
-    ".".join(("slurmfab", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
-    for path in sorted(PACKAGE.rglob("*.py"))
+    ".".join(("slurmfab", *Path(name).with_suffix("").parts)).removesuffix(".__init__"): name for name in SOURCES
 }
 ROW = re.compile(r"^    (?:├─ (?P<room>\w+): .*|│ (?P<names>[a-z_ ]+?) *│.*)$")
 AGENT_PACKAGE = "slurmfab.on_hosts.agent"
@@ -34,9 +31,9 @@ def picture(heading: str, above: str = "slurmfab") -> dict[str, int]:
     return rows
 
 
-def imports(path: Path) -> Iterator[str]:
-    """The modules of slurmfab that a module imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports(source: str) -> Iterator[str]:
+    """The modules of slurmfab that a file imports, wherever in it."""
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("slurmfab"))
         elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("slurmfab"):
@@ -69,8 +66,8 @@ def test_a_picture_names_every_package_and_module_once(rows: dict[str, int], ins
 
 def test_a_module_imports_from_its_own_package_and_from_lower_rows_alone() -> None:
     wrong = []
-    for module, path in MODULES.items():
-        imported = {*imports(path)}
+    for module, source in MODULES.items():
+        imported = {*imports(source)}
         for rows in (ROWS, AGENT):
             own, apart = named(module, rows), divided(rows)
             if own and module not in apart:

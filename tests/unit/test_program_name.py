@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from source_trees import SOURCES, literals
 
-import slurmfab
 from slurmfab.base.program_name import FAB, called_as
 from slurmfab.cli.tasks.invoke_tasks import namespace
 from slurmfab.hosts.payload import payload
 
-PACKAGE = Path(slurmfab.__file__).parent
 COMMAND = re.compile(rf"\b(?:slurm)?fab (?:{'|'.join(sorted(namespace.task_names, key=len, reverse=True))})\b(?!-)")
 WRITTEN_TO_FILES = {
     "on_hosts/agent/mounts/mount_point.py": ["slurmfab logs"],  # a sentence, in which it logs in
@@ -53,19 +49,11 @@ def test_a_program_that_is_neither_says_fab() -> None:
     assert FAB == "fab"
 
 
-def literals(tree: ast.AST) -> Iterator[str]:
-    """The texts of a module, without docstrings."""
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
-
-
 def test_no_message_has_a_program_name_of_its_own() -> None:
     found = {
-        str(path.relative_to(PACKAGE)): commands
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if (commands := [one for text in literals(ast.parse(path.read_text())) for one in COMMAND.findall(text)])
+        name: commands
+        for name in SOURCES
+        if (commands := [one for text in literals(name) for one in COMMAND.findall(text)])
     }
     assert found == WRITTEN_TO_FILES
 

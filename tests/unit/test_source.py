@@ -7,14 +7,10 @@ import fnmatch
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
+from source_trees import SOURCES, literals, nodes
 
-import slurmfab
-
-PACKAGE = Path(slurmfab.__file__).parent
-SOURCES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
 MODULE_LINES = 600
 FUNCTION_LINES = 40
 
@@ -22,17 +18,11 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @cache
-def parsed(name: str) -> ast.Module:
-    """A module's syntax tree, which many tests look at."""
-    return ast.parse(SOURCES[name].read_text())
-
-
-@cache
 def imported() -> dict[str, set[str]]:
     """The modules that each module imports, wherever in it."""
     found: dict[str, set[str]] = {name: set() for name in SOURCES}
     for name in SOURCES:
-        for node in ast.walk(parsed(name)):
+        for node in nodes(name):
             if isinstance(node, ast.ImportFrom):
                 found[name].add(node.module or "")
             elif isinstance(node, ast.Import):
@@ -57,14 +47,15 @@ def is_public(name: str) -> bool:
 
 def functions(name: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """The functions of a module with their full names."""
-    for thing, node in definitions(parsed(name)):
+    for thing, node in definitions(nodes(name)[0]):
         if not isinstance(node, ast.ClassDef):
             yield thing, node
 
 
 def documented(name: str) -> dict[str, str | None]:
     """What a module has docstrings for, itself included, with these."""
-    tree = parsed(name)
+    tree = nodes(name)[0]
+    assert isinstance(tree, ast.Module)
     return {"the module": ast.get_docstring(tree)} | {thing: ast.get_docstring(one) for thing, one in definitions(tree)}
 
 
@@ -149,10 +140,6 @@ RUNS = re.compile(rf"^({'|'.join(SLURM_COMMANDS)})$|(?<!`)\b({'|'.join(SLURM_COM
 def test_slurms_commands_are_known_in_one_place() -> None:
     found: dict[str, set[str]] = {}
     for name in SOURCES:
-        nodes = [*ast.walk(parsed(name))]
-        docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-        for node in nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-                for match in RUNS.finditer(node.value):
-                    found.setdefault(name, set()).add(match[1] or match[2])
+        for match in (match for text in literals(name) for match in RUNS.finditer(text)):
+            found.setdefault(name, set()).add(match[1] or match[2])
     assert found == KNOWS_COMMANDS
