@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from reference.json_schemas import Maker
@@ -90,6 +91,7 @@ OF_USERS = (
 ALL = (*OUTPUTS, *OF_USERS)
 
 
+@cache
 def schema_of(output: Output, *, is_closed: bool = False) -> dict[str, Any]:
     """The JSON schema of an output; see `Maker`."""
     return Maker(is_closed).document(output.kind)

@@ -25,7 +25,7 @@ from slurmfab.on_hosts.agent.facts import facts
 from slurmfab.on_hosts.agent.packages import added_packages, bundle_place, bundle_staging
 from slurmfab.on_hosts.agent.upgrade.exchanged_rpms import DnfExchangedPackages
 
-WAITS = 3.0  # seconds for which a lock is held
+WAITS = 1.0  # seconds for which a lock is held
 NODE = ("munge", "slurm", "slurm-slurmd")
 
 
