@@ -13,6 +13,9 @@ from slurmfab.cluster.inventory.reading import MOST_COMPLAINTS
 
 Place = tuple[str | int, ...]
 
+Complaints = Iterator[tuple[Place, str]]
+"""What a rule yields of a cluster that breaks it: the place, with keys as in the file, and what is wrong there."""
+
 NODE_KEYS_OF_SLURMFAB: Mapping[str, str] = {
     "NodeName": "it comes from the key hosts",
     "NodeAddr": "it comes from the key addresses at the top",

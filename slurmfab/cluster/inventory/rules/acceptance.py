@@ -10,7 +10,7 @@ from slurmfab.cluster.inventory.acceptance import AcceptanceJob, Figure
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.own_jobs import LONGEST_JOB
 from slurmfab.cluster.inventory.shipped_jobs import SHIPPED
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 
 OF_A_FIGURE = ("pattern", "unit", "target", "better")  # keys of a job that belong to its only figure
 OWN_USERS = ("slurm", "root")  # users whose jobs run in slurmfab's own partition
@@ -18,7 +18,7 @@ OWN_USERS = ("slurm", "root")  # users whose jobs run in slurmfab's own partitio
 _PATH = re.compile(r"[^\0\n]*[./][^\0\n]*")
 
 
-def acceptance_jobs_have_a_script(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def acceptance_jobs_have_a_script(cluster: Cluster) -> Complaints:
     """A script is a file, whose path has a dot or a slash, or one that slurmfab brings along."""
     for name, job in cluster.acceptance.items():
         if job.shipped(name) is not None:
@@ -32,7 +32,7 @@ def acceptance_jobs_have_a_script(cluster: Cluster) -> Iterator[tuple[Place, str
             yield ("acceptance", name, "script"), words
 
 
-def acceptance_jobs_have_figures(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def acceptance_jobs_have_figures(cluster: Cluster) -> Complaints:
     """Each figure has a pattern; what belongs to a figure is said of the only one, or of each of them."""
     for name, job in cluster.acceptance.items():
         shipped = job.shipped(name)
@@ -58,7 +58,7 @@ def without_figures(name: str, job: AcceptanceJob) -> Iterator[tuple[Place, str]
         yield (("acceptance", name), "it needs a pattern, with one group around the figure; or figures, with one each")
 
 
-def acceptance_targets_can_be_met(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def acceptance_targets_can_be_met(cluster: Cluster) -> Complaints:
     """Every figure meets a target of 0 where higher is better."""
     for name, job in cluster.acceptance.items():
         for key, figure in job.figures_of(name).items():
@@ -72,7 +72,7 @@ def target_place(name: str, job: AcceptanceJob, key: str, figure: Figure) -> Pla
     return ("acceptance", name, "target") if is_of_job else ("acceptance", name, "figures", key, "target")
 
 
-def acceptance_jobs_have_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def acceptance_jobs_have_nodes(cluster: Cluster) -> Complaints:
     """The partition exists, and has the nodes; there are as many as a job wants."""
     known = frozenset(cluster.compute_nodes)
     partitions = {one.name: known if one.nodes == "ALL" else frozenset(one.nodes) for one in cluster.partitions}
@@ -91,19 +91,10 @@ def acceptance_jobs_have_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("acceptance", name, "nodes"), f"a job on {job.nodes} nodes cannot start: there are {count}"
 
 
-def long_acceptance_jobs_have_a_partition(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def long_acceptance_jobs_have_a_partition(cluster: Cluster) -> Complaints:
     """slurmfab's own partition, in which jobs of the slurm user run, has a time limit."""
     for name, job in cluster.acceptance.items():
         is_in_own = cluster.own_partition and job.partition is None and (job.user or "slurm") in OWN_USERS
         if is_in_own and job.minutes is not None and job.minutes > LONGEST_JOB:
             words = f"slurmfab's own partition ends jobs after {LONGEST_JOB} minutes; write a partition, or a user"
             yield ("acceptance", name, "minutes"), words
-
-
-RULES = (
-    acceptance_jobs_have_a_script,
-    acceptance_jobs_have_figures,
-    acceptance_targets_can_be_met,
-    acceptance_jobs_have_nodes,
-    long_acceptance_jobs_have_a_partition,
-)

@@ -11,7 +11,7 @@ from slurmfab.base.ip_addresses import is_link_local
 from slurmfab.cluster.inventory.accounting import ROOT
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.reading import MOST_COMPLAINTS
-from slurmfab.cluster.inventory.slurm_settings import Place, setting
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place, setting
 from slurmfab.cluster.inventory.values import is_address
 from slurmfab.cluster.slurm import limits
 from slurmfab.cluster.slurm.limits import NORMAL, Limit
@@ -20,7 +20,7 @@ _SLURMDBD = "accounting_storage/slurmdbd"
 _PARTITION_KEYS = ("qos", "allowaccounts", "allowqos", "denyaccounts", "denyqos")
 
 
-def external_is_whole(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def external_is_whole(cluster: Cluster) -> Complaints:
     """An external database needs an address and one password; slurmfab's own needs neither."""
     database = cluster.database
     if database is None:
@@ -54,7 +54,7 @@ def external_is_whole(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("database", "external"), reason
 
 
-def slurmdbd_conf_has_a_slurmdbd(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def slurmdbd_conf_has_a_slurmdbd(cluster: Cluster) -> Complaints:
     """Only the host of slurmdbd has a slurmdbd.conf, and its port is a port."""
     if cluster.slurmdbd_conf and cluster.database is None:
         yield ("slurmdbd_conf",), "it needs an accounting database; set its host: database: HOST"
@@ -63,7 +63,7 @@ def slurmdbd_conf_has_a_slurmdbd(cluster: Cluster) -> Iterator[tuple[Place, str]
             yield ("slurmdbd_conf", key), f'"{value}" is not a port; write a number from 1 to {HIGHEST_PORT}'
 
 
-def database_is_where_no_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def database_is_where_no_jobs_run(cluster: Cluster) -> Complaints:
     """Jobs would take the database's memory; on a controller that is also a compute node it is allowed."""
     if cluster.database and cluster.roles(cluster.database.host) in (("database", "compute"), ("database", "login")):
         kind = "a compute node, where jobs run" if cluster.database.host in cluster.compute_nodes else "a login host"
@@ -73,7 +73,7 @@ def database_is_where_no_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str
         )
 
 
-def partitions_need_a_database(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def partitions_need_a_database(cluster: Cluster) -> Complaints:
     """Without slurmdbd there are no QOS and accounts, and slurmctld does not start if a partition names one."""
     if cluster.database or setting(cluster.slurm_conf, "AccountingStorageType").lower() == _SLURMDBD:
         return
@@ -108,7 +108,7 @@ _OF_ACCOUNTS = ("allowaccounts", "denyaccounts")
 _OF_QOS = ("allowqos", "denyqos", "qos")
 
 
-def the_tree_needs_a_database(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def the_tree_needs_a_database(cluster: Cluster) -> Complaints:
     """QOS and accounts are stored by slurmdbd only."""
     if cluster.database is None:
         for key, entries in (("qos", cluster.qos), ("accounts", cluster.accounts)):
@@ -116,7 +116,7 @@ def the_tree_needs_a_database(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield (key,), "slurmdbd stores these, and the cluster has none; set its host: database: HOST"
 
 
-def names_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def names_differ(cluster: Cluster) -> Complaints:
     """Names of accounts and of QOS are unique."""
     sections = {"qos": [one.name for one in cluster.qos], "accounts": [one.name for one in cluster.accounts]}
     for key, names in sections.items():
@@ -126,7 +126,7 @@ def names_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield (key, number, "name"), f'"{name}" is already the name of {key}[{first[name]}]'
 
 
-def parents_are_accounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def parents_are_accounts(cluster: Cluster) -> Complaints:
     """The accounts are a tree below root."""
     parents = {account.name: account.parent for account in cluster.accounts}
     loops = _loops({name: () if name == ROOT else (parent,) for name, parent in parents.items()})
@@ -142,7 +142,7 @@ def parents_are_accounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield place, f"the accounts form a loop: {' below '.join(loops[account.name])}"
 
 
-def users_have_known_accounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def users_have_known_accounts(cluster: Cluster) -> Complaints:
     """Users have accounts of the tree, and limits of associations are for accounts that the user has."""
     known = {ROOT, *(account.name for account in cluster.accounts)}
     for number, user in enumerate(cluster.users):
@@ -159,7 +159,7 @@ def users_have_known_accounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("users", number, "accounts"), "an account is listed twice"
 
 
-def coordinators_are_users(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def coordinators_are_users(cluster: Cluster) -> Complaints:
     """For slurmdbd a coordinator is a user with an account."""
     known = {user.name for user in cluster.users if user.accounts}
     for number, account in enumerate(cluster.accounts):
@@ -168,7 +168,7 @@ def coordinators_are_users(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield ("accounts", number, "coordinators"), _unknown("user with accounts", name, known)
 
 
-def limits_are_known(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def limits_are_known(cluster: Cluster) -> Complaints:
     """Each key is a limit of sacctmgr, with a valid value."""
     sections: tuple[tuple[str, Mapping[str, Limit], Iterable[Mapping[str, str]]], ...] = (
         ("qos", limits.QOS_BY_NAME, [one.settings for one in cluster.qos]),
@@ -183,7 +183,7 @@ def limits_are_known(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield from _mistakes(settings, limits.ASSOCIATION_BY_NAME, ("users", number, "associations", account))
 
 
-def qos_are_known(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def qos_are_known(cluster: Cluster) -> Complaints:
     """Each QOS that is named is in the file; slurmctld does not start if a partition's QOS is unknown."""
     known = {NORMAL, *(qos.name for qos in cluster.qos)}
     for place, settings in _settings(cluster):
@@ -196,7 +196,7 @@ def qos_are_known(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                     yield (*place, key), _unknown("QOS", name, known)
 
 
-def accounts_of_partitions_are_known(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def accounts_of_partitions_are_known(cluster: Cluster) -> Complaints:
     """Accounts of partitions exist: a partition for an unknown account runs no jobs."""
     known = {ROOT, *(account.name for account in cluster.accounts)}
     for number, partition in enumerate(cluster.partitions if cluster.accounts else ()):
@@ -206,7 +206,7 @@ def accounts_of_partitions_are_known(cluster: Cluster) -> Iterator[tuple[Place, 
                     yield ("partitions", number, "settings", key), _unknown("account", name, known)
 
 
-def default_qos_is_allowed(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def default_qos_is_allowed(cluster: Cluster) -> Complaints:
     """A default QOS is in the list of allowed QOS, their own or that of the nearest account above."""
     accounts = {account.name: account for account in cluster.accounts}
 
@@ -234,7 +234,7 @@ def default_qos_is_allowed(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield from _default_not_in(special if is_special else user.settings, own, place)
 
 
-def preemption_is_no_circle(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def preemption_is_no_circle(cluster: Cluster) -> Complaints:
     """QOS do not preempt each other in a loop, as their jobs would preempt each other for ever."""
     preempts = {
         qos.name: tuple(
@@ -364,21 +364,3 @@ def _loop(name: str, following: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
                 came_from[after] = last
                 ways.append(after)
     return ()
-
-
-RULES = (
-    external_is_whole,
-    slurmdbd_conf_has_a_slurmdbd,
-    database_is_where_no_jobs_run,
-    partitions_need_a_database,
-    the_tree_needs_a_database,
-    names_differ,
-    parents_are_accounts,
-    users_have_known_accounts,
-    coordinators_are_users,
-    limits_are_known,
-    qos_are_known,
-    accounts_of_partitions_are_known,
-    default_qos_is_allowed,
-    preemption_is_no_circle,
-)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from types import FunctionType
 
 from slurmfab.base import hostlist
 from slurmfab.base.ip_addresses import is_link_local
@@ -22,7 +25,7 @@ from slurmfab.cluster.inventory.rules import (
     software,
     storage,
 )
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 from slurmfab.cluster.inventory.values import is_address
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
@@ -39,11 +42,24 @@ _NOBODYS_IDS = (65534, 65535)
 
 def broken(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Yield each broken rule: the place in the cluster, with keys as in the file, and the complaint."""
-    for rule in RULES:
+    for rule in rules():
         yield from rule(cluster)
 
 
-def two_controllers_share_their_state(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+@cache
+def rules() -> tuple[Callable[[Cluster], Complaints], ...]:
+    """The rules: all functions of these modules that return `Complaints`, in their order."""
+    modules = (
+        sys.modules[__name__], directory, storage, software, services, jupyter, accounting, people, gpus, acceptance,
+        power, logins, slurm_conf, job_environment,
+    )  # fmt: skip
+    own = [
+        one for module in modules for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__
+    ]
+    return tuple(one for one in own if isinstance(one, FunctionType) and one.__annotations__["return"] == "Complaints")
+
+
+def two_controllers_share_their_state(cluster: Cluster) -> Complaints:
     """A backup controller continues with the primary's state, so both need the directory (StateSaveLocation)."""
     if len(cluster.controllers) > _MOST_CONTROLLERS:
         yield (
@@ -60,7 +76,7 @@ def two_controllers_share_their_state(cluster: Cluster) -> Iterator[tuple[Place,
         )
 
 
-def each_node_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def each_node_once(cluster: Cluster) -> Complaints:
     """A node has one line in slurm.conf."""
     first: dict[str, int] = {}
     for number, group in enumerate(cluster.nodes):
@@ -73,7 +89,7 @@ def each_node_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         first.update((host, number) for host in group.hosts if host not in first)
 
 
-def future_nodes_are_no_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def future_nodes_are_no_hosts(cluster: Cluster) -> Complaints:
     """A node that is not there yet is in one group, and has no role."""
     first: dict[str, int] = {}
     for number, group in enumerate(cluster.future_nodes):
@@ -88,13 +104,13 @@ def future_nodes_are_no_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield place, f'"{host}" is a reserved name in slurm.conf; rename the host'
 
 
-def login_hosts_run_no_jobs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def login_hosts_run_no_jobs(cluster: Cluster) -> Complaints:
     """The processes of users who log in would take what Slurm promises to jobs."""
     for host in _in_both(cluster.login, cluster.compute_nodes):
         yield ("login",), f'"{host}" is also a compute node; a login host runs no jobs'
 
 
-def no_reserved_names(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def no_reserved_names(cluster: Cluster) -> Complaints:
     """A node called DEFAULT would set the defaults of those after it."""
     for number, group in enumerate(cluster.nodes):
         for host in group.hosts:
@@ -102,7 +118,7 @@ def no_reserved_names(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield ("nodes", number, "hosts"), f'"{host}" is a reserved name in slurm.conf; rename the host'
 
 
-def slurmfabs_own_partition_is_not_the_users(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def slurmfabs_own_partition_is_not_the_users(cluster: Cluster) -> Complaints:
     """slurmfab writes a hidden partition for its own jobs; Slurm would merge another one of its name into it."""
     for number, partition in enumerate(cluster.partitions):
         if partition.name.casefold() == PARTITION:
@@ -112,7 +128,7 @@ def slurmfabs_own_partition_is_not_the_users(cluster: Cluster) -> Iterator[tuple
             )
 
 
-def partitions_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def partitions_of_known_nodes(cluster: Cluster) -> Complaints:
     """slurmctld does not start if a partition has unknown nodes."""
     known = set(cluster.named_nodes)
     for number, partition in enumerate(cluster.partitions):
@@ -126,7 +142,7 @@ def partitions_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 )
 
 
-def partitions_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def partitions_differ(cluster: Cluster) -> Complaints:
     """Slurm would merge two partitions with the same name, and use the last of two defaults."""
     names: dict[str, int] = {}
     default: str | None = None
@@ -151,7 +167,7 @@ LINK_LOCAL = (
 )
 
 
-def addresses_of_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def addresses_of_hosts(cluster: Cluster) -> Complaints:
     """Each address is valid, and belongs to one host of the cluster."""
     hosts = {*cluster.hosts, *cluster.future_settings}
     owners: dict[str, str] = {}
@@ -169,7 +185,7 @@ def addresses_of_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("ssh", "endpoints", host), f'"{host}" is not a host of the cluster (known: {_known(cluster.hosts)})'
 
 
-def relays_of_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def relays_of_known_hosts(cluster: Cluster) -> Complaints:
     """A relay is a host of the cluster, whose key is pinned; hosts behind it may join later, but not all of them."""
     hosts = set(cluster.hosts)
     for relays, near in cluster.ssh.relays.items():
@@ -188,7 +204,7 @@ def relays_of_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             )
 
 
-def ids_are_free_to_use(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def ids_are_free_to_use(cluster: Cluster) -> Complaints:
     """slurm and munge have different IDs, and not those of root or nobody."""
     for user, number in cluster.ids.items():
         if user not in _USERS_WITH_ID:
@@ -199,7 +215,7 @@ def ids_are_free_to_use(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("ids",), "two users cannot share one ID"
 
 
-def backups_are_outside_saved_directories(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def backups_are_outside_saved_directories(cluster: Cluster) -> Complaints:
     """A backup inside a directory that backups contain would be saved again, and lost together with it."""
     if cluster.backup is None:
         return
@@ -209,42 +225,12 @@ def backups_are_outside_saved_directories(cluster: Cluster) -> Iterator[tuple[Pl
             yield ("backup", "directory"), f'"{place}" contains or is inside {saved}, which is backed up'
 
 
-def private_tmp_is_outside_its_directories(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def private_tmp_is_outside_its_directories(cluster: Cluster) -> Complaints:
     """A base directory inside a directory that is private to each job would be hidden from the jobs."""
     private = cluster.private_tmp
     for path in private.directories if private else ():
         if private and f"{private.base}/".startswith(f"{path}/"):
             yield ("private_tmp", "BasePath"), f'"{private.base}" lies in {path}, which is private to each job'
-
-
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    two_controllers_share_their_state,
-    each_node_once,
-    future_nodes_are_no_hosts,
-    login_hosts_run_no_jobs,
-    no_reserved_names,
-    slurmfabs_own_partition_is_not_the_users,
-    partitions_of_known_nodes,
-    partitions_differ,
-    addresses_of_hosts,
-    relays_of_known_hosts,
-    ids_are_free_to_use,
-    backups_are_outside_saved_directories,
-    private_tmp_is_outside_its_directories,
-    *directory.RULES,
-    *storage.RULES,
-    *software.RULES,
-    *services.RULES,
-    *jupyter.RULES,
-    *accounting.RULES,
-    *people.RULES,
-    *gpus.RULES,
-    *acceptance.RULES,
-    *power.RULES,
-    *logins.RULES,
-    *slurm_conf.RULES,
-    *job_environment.RULES,
-)
 
 
 def _is_default(key: str, text: str) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from slurmfab.base.paths import SSSD_CONF
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints
 
 _WRITTEN = frozenset((
     "id_provider", "ldap_uri", "ldap_search_base", "ldap_tls_cacert", "ldap_tls_reqcert", "ldap_id_use_start_tls",
@@ -16,13 +14,13 @@ _WRITTEN = frozenset((
 """What sssd.conf has for the other keys."""
 
 
-def the_directory_has_the_users(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def the_directory_has_the_users(cluster: Cluster) -> Complaints:
     """Of two sources of users with the same names, each host would ask its own files first."""
     if cluster.directory is not None and cluster.unix_users:
         yield ("directory",), "a directory has the users then, and slurmfab makes none: write unix_users: false, too"
 
 
-def sssd_conf_is_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def sssd_conf_is_slurmfabs(cluster: Cluster) -> Complaints:
     """Of two contents for one file, only one would be there."""
     if cluster.directory is None:
         return
@@ -31,6 +29,3 @@ def sssd_conf_is_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     for option in cluster.directory.sssd.options:
         if option in _WRITTEN:
             yield ("directory", "sssd", "options", option), "slurmfab writes this line itself; another key is for it"
-
-
-RULES = (the_directory_has_the_users, sssd_conf_is_slurmfabs)

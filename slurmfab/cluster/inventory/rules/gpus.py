@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.gpu_checks import ALL_TYPES
 from slurmfab.cluster.inventory.rules.power import unknown
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 from slurmfab.cluster.slurm.gres import SHARED, Device, autodetect, finds_itself, gres_value, named_files, parsed
 
 
-def gpus_of_known_types(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def gpus_of_known_types(cluster: Cluster) -> Complaints:
     """Thresholds are for GPU types that nodes have, as others would have no effect.
 
     If a group has no `Gres` in the file, only a deployment knows its types, and checks them then.
@@ -27,7 +27,7 @@ def gpus_of_known_types(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield place, f'no node has GPUs of the type "{key}" (known: {", ".join(sorted(types))})'
 
 
-def gpu_jobs_have_a_place(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def gpu_jobs_have_a_place(cluster: Cluster) -> Complaints:
     """The partition and the QOS of the jobs exist."""
     if cluster.gpu_checks is None:
         return
@@ -77,7 +77,7 @@ _DEVICE = re.compile(r"/dev(/[A-Za-z0-9_][\w.:-]*)+")
 _COUNT = re.compile(r"\d+")
 
 
-def gres_is_spelled_as_slurm_does(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def gres_is_spelled_as_slurm_does(cluster: Cluster) -> Complaints:
     """Each entry is `name[:type][:no_consume][:count]` (slurm.conf(5), Gres), with a unique name and type."""
     for place, entries in _entries_of(cluster):
         seen: set[tuple[str, str]] = set()
@@ -93,7 +93,7 @@ def gres_is_spelled_as_slurm_does(cluster: Cluster) -> Iterator[tuple[Place, str
                 seen.add((device.name, device.type))
 
 
-def parts_of_gpus_have_gpus(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def parts_of_gpus_have_gpus(cluster: Cluster) -> Complaints:
     """Shards and MPS divide a node's GPUs evenly (gres.conf(5), Count)."""
     for place, entries in _entries_of(cluster):
         devices = [device for device in map(parsed, entries) if device]
@@ -107,7 +107,7 @@ def parts_of_gpus_have_gpus(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield place, complaint
 
 
-def mps_jobs_find_their_daemon(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def mps_jobs_find_their_daemon(cluster: Cluster) -> Complaints:
     """The MPS daemon is for nodes with mps, and jobs find it in /tmp/nvidia-mps, which a private /tmp would hide."""
     if not cluster.mps_daemon:
         return
@@ -129,7 +129,7 @@ def _part_complaint(part: Device, gpus: int) -> str:
     return ""
 
 
-def gres_types_name_all(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def gres_types_name_all(cluster: Cluster) -> Complaints:
     """slurmfab writes GresTypes; if the user sets it, it must contain all names, as slurmctld knows no others."""
     key = next((key for key in cluster.slurm_conf if key.lower() == "grestypes"), "")
     if not key:
@@ -142,7 +142,7 @@ def gres_types_name_all(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield place, f'"{name}" is not in slurm_conf.GresTypes ({value or "null"}); add it there'
 
 
-def autodetect_is_one_of_slurms(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def autodetect_is_one_of_slurms(cluster: Cluster) -> Complaints:
     """AutoDetect has a known value (gres.conf(5)); slurmd does not start with others."""
     for number, group in enumerate(cluster.nodes):
         key = next((key for key in group.settings if key.lower() == "autodetect"), "")
@@ -153,7 +153,7 @@ def autodetect_is_one_of_slurms(cluster: Cluster) -> Iterator[tuple[Place, str]]
             yield ("nodes", number, "settings", key), "write AutoDetect, as gres.conf(5) does"
 
 
-def named_files_are_device_files(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def named_files_are_device_files(cluster: Cluster) -> Complaints:
     """`File` lists files below /dev, and is not used together with AutoDetect."""
     for number, group in enumerate(cluster.nodes):
         key = next((key for key in group.settings if key.lower() == "file"), "")
@@ -167,7 +167,7 @@ def named_files_are_device_files(cluster: Cluster) -> Iterator[tuple[Place, str]
             yield place, "write File, as gres.conf(5) does"
 
 
-def divided_gpus_are_written_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def divided_gpus_are_written_by_slurmfab(cluster: Cluster) -> Complaints:
     """With `mig`, the Gres of nodes are their instances, which only slurmfab can write."""
     for number, group in enumerate(cluster.nodes):
         if group.mig is None:
@@ -188,7 +188,7 @@ def _entries_of(cluster: Cluster) -> Iterator[tuple[Place, list[str]]]:
             yield ("nodes", number, "settings", key), value.strip('"').split(",")
 
 
-def policy_can_be_carried_out(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def policy_can_be_carried_out(cluster: Cluster) -> Complaints:
     """There is mail where users are told by mail, its partitions exist, and the slurm user may end jobs."""
     policy = cluster.idle_gpus
     if policy is None:
@@ -198,17 +198,3 @@ def policy_can_be_carried_out(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     own_mail = any(key.lower() == "mailprog" for key in cluster.slurm_conf)
     if policy.mail == "user" and cluster.mail is None and not own_mail:
         yield ("idle_gpus", "mail"), "users get mail only with the key mail at the top; or write mail: nobody"
-
-
-RULES = (
-    gpus_of_known_types,
-    gpu_jobs_have_a_place,
-    gres_is_spelled_as_slurm_does,
-    parts_of_gpus_have_gpus,
-    mps_jobs_find_their_daemon,
-    gres_types_name_all,
-    autodetect_is_one_of_slurms,
-    named_files_are_device_files,
-    divided_gpus_are_written_by_slurmfab,
-    policy_can_be_carried_out,
-)

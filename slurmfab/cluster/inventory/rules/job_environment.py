@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints
 
 
-def variables_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def variables_of_known_nodes(cluster: Cluster) -> Complaints:
     """A group's variables are for compute nodes of the cluster."""
     known = frozenset(cluster.compute_nodes)
     for number, group in enumerate(cluster.job_environment.groups if cluster.job_environment else ()):
@@ -21,14 +19,14 @@ def variables_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("job_environment", "groups", number, "hosts"), reason
 
 
-def one_task_prolog(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def one_task_prolog(cluster: Cluster) -> Complaints:
     """Slurm runs one TaskProlog (slurm.conf(5)), and slurmfab's gives jobs their variables."""
     for key in cluster.slurm_conf if cluster.job_environment else ():
         if key.lower() == "taskprolog":
             yield ("slurm_conf", key), "job_environment writes it, and Slurm has one; remove one of the two keys"
 
 
-def scripts_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def scripts_of_known_nodes(cluster: Cluster) -> Complaints:
     """A node has one directory of scripts of a kind."""
     known = frozenset(cluster.compute_nodes)
     for key, scripts in (("prolog", cluster.prolog), ("epilog", cluster.epilog)):
@@ -40,6 +38,3 @@ def scripts_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield (key,), f'"{fold(strange)}" is not a compute node ({directory})'
             if again:
                 yield (key,), f'"{fold(again)}" has two directories of scripts; one of them is {directory}'
-
-
-RULES = (variables_of_known_nodes, one_task_prolog, scripts_of_known_nodes)

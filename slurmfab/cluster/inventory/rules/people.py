@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.public_keys import key_of, mistake
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 from slurmfab.cluster.slurm.platform import DEBIAN
 
 OF_THE_HOSTS = ("uid", "gid", "groups", "shell", "home", "comment", "keys", "sudo")
@@ -39,7 +38,7 @@ _PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+@-]+)+")
 _LEAST_DEPTH = 2
 
 
-def users_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def users_differ(cluster: Cluster) -> Complaints:
     """Names, homes and keys are unique: with a shared key, one user could log in as another."""
     names: dict[str, int] = {}
     homes: dict[str, str] = {}
@@ -56,7 +55,7 @@ def users_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield ("users", number, "keys", place), f"this is already a key of {keys[key_of(key)]}"
 
 
-def users_are_no_daemons(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def users_are_no_daemons(cluster: Cluster) -> Complaints:
     """Users do not have the name of a system user or group, and are in no group that amounts to being root."""
     for number, user in enumerate(cluster.users):
         if user.name in SYSTEM_NAMES or user.name.startswith("systemd-"):
@@ -73,7 +72,7 @@ def users_are_no_daemons(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield ("users", number, "groups", place), f'"{group}" is the user\'s own group already'
 
 
-def numbers_are_free_to_use(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def numbers_are_free_to_use(cluster: Cluster) -> Complaints:
     """UIDs and GIDs are unique, and not those of system users; a user's GID is the UID by default."""
     daemons = {number: name for name, number in {"slurm": SLURM_UID, **cluster.ids}.items()}
     uids: dict[int, str] = {}
@@ -95,7 +94,7 @@ def numbers_are_free_to_use(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield place, f"{value} is already the {key.upper()} of {owner}"
 
 
-def keys_are_public(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def keys_are_public(cluster: Cluster) -> Complaints:
     """Keys are valid public keys: sshd ignores others, and the user could not log in."""
     for number, user in enumerate(cluster.users):
         for place, key in enumerate(user.keys):
@@ -103,7 +102,7 @@ def keys_are_public(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield ("users", number, "keys", place), reason
 
 
-def texts_suit_passwd(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def texts_suit_passwd(cluster: Cluster) -> Complaints:
     """Values for passwd(5) have neither colons nor line breaks; homes and shells are absolute paths."""
     for number, user in enumerate(cluster.users):
         for key, path in (("home", user.home_directory), ("shell", user.shell)):
@@ -118,7 +117,7 @@ def texts_suit_passwd(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("users", number, "comment"), "it goes into a line of /etc/passwd: no colon and no line break"
 
 
-def a_directory_service_has_the_rest(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def a_directory_service_has_the_rest(cluster: Cluster) -> Complaints:
     """With `unix_users: false` no fields about users on the hosts are set, as they would have no effect."""
     for number, user in enumerate(cluster.users if not cluster.unix_users else ()):
         for key in OF_THE_HOSTS:
@@ -129,12 +128,4 @@ def a_directory_service_has_the_rest(cluster: Cluster) -> Iterator[tuple[Place, 
                 )
 
 
-RULES = (
-    users_differ,
-    users_are_no_daemons,
-    numbers_are_free_to_use,
-    keys_are_public,
-    texts_suit_passwd,
-    a_directory_service_has_the_rest,
-)
 """The rules of this module."""

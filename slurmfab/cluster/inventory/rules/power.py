@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from slurmfab.base import hostlist
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 
 
-def sleepers_are_compute_nodes_alone(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def sleepers_are_compute_nodes_alone(cluster: Cluster) -> Complaints:
     """A host with another daemon than slurmd must not be switched off, and `keep` is about nodes that may sleep."""
     power = cluster.power
     if power is None:
@@ -24,7 +24,7 @@ def sleepers_are_compute_nodes_alone(cluster: Cluster) -> Iterator[tuple[Place, 
         yield ("power", "keep"), f"{power.least_on} nodes stay on, so none of the {len(power.nodes)} would ever sleep"
 
 
-def sleepers_can_be_switched(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def sleepers_can_be_switched(cluster: Cluster) -> Complaints:
     """Each node that may sleep has the address by which it is switched on again."""
     power = cluster.power
     if power is None:
@@ -53,6 +53,3 @@ def unknown(place: Place, names: Iterable[str], known: Iterable[str], what: str)
     missing = [name for name in names if name not in others]
     if missing:
         yield place, f'"{hostlist.fold(missing)}" is {what}'
-
-
-RULES = (sleepers_are_compute_nodes_alone, sleepers_can_be_switched)

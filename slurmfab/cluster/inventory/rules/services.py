@@ -10,10 +10,10 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.monitoring import CLUSTER
 from slurmfab.cluster.inventory.rules.power import unknown
 from slurmfab.cluster.inventory.rules.storage import named, overlap, used_by_others
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints
 
 
-def a_login_is_whole_and_encrypted(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def a_login_is_whole_and_encrypted(cluster: Cluster) -> Complaints:
     """A login has a name and a password, which is never sent in the clear."""
     mail = cluster.mail
     if mail is None:
@@ -35,7 +35,7 @@ FILES = ("/etc/default/prometheus", "/etc/default/prometheus-node-exporter", "/e
 """Files of Debian's packages that are slurmfab's where the cluster file has `monitoring`."""
 
 
-def monitored_hosts_are_known(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def monitored_hosts_are_known(cluster: Cluster) -> Complaints:
     """slurmfab sets up exporters and Prometheus on hosts of the cluster, and on no others."""
     monitoring = cluster.monitoring
     if monitoring is None:
@@ -47,7 +47,7 @@ def monitored_hosts_are_known(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("monitoring", "prometheus", "host"), f'"{prometheus.host}" is no host of this cluster'
 
 
-def prometheus_reaches_all_exporters(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def prometheus_reaches_all_exporters(cluster: Cluster) -> Complaints:
     """An exporter that listens on its host's loopback address answers nobody on another host."""
     monitoring = cluster.monitoring
     if monitoring is None or monitoring.prometheus is None:
@@ -60,7 +60,7 @@ def prometheus_reaches_all_exporters(cluster: Cluster) -> Iterator[tuple[Place, 
             return
 
 
-def ports_of_monitoring_are_free(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def ports_of_monitoring_are_free(cluster: Cluster) -> Complaints:
     """Two daemons cannot listen on one port of one host."""
     monitoring = cluster.monitoring
     if monitoring is None:
@@ -91,7 +91,7 @@ def _taken(cluster: Cluster) -> Iterator[tuple[int, str]]:
             yield cluster.registry.pull_port, "registry (pull_port)"
 
 
-def openmetrics_needs_public_data(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def openmetrics_needs_public_data(cluster: Cluster) -> Complaints:
     """slurmctld tells its figures to everybody who reaches it, and not at all with PrivateData."""
     monitoring = cluster.monitoring
     if monitoring is None or not monitoring.openmetrics:
@@ -104,7 +104,7 @@ def openmetrics_needs_public_data(cluster: Cluster) -> Iterator[tuple[Place, str
         yield ("slurm_conf", spelled["metricstype"]), "slurmfab writes MetricsType itself, for monitoring.openmetrics"
 
 
-def files_of_monitoring_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def files_of_monitoring_are_slurmfabs(cluster: Cluster) -> Complaints:
     """Of two contents for one file, only one would be there."""
     for path in FILES if cluster.monitoring is not None else ():
         if path in cluster.files:
@@ -115,13 +115,13 @@ _NO_PLACES = ("/etc", "/tmp", "/var/run", "/var/tmp")  # noqa: S108 - they are r
 """Directories of settings, and those that are emptied."""
 
 
-def the_registry_is_on_a_known_host(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def the_registry_is_on_a_known_host(cluster: Cluster) -> Complaints:
     """slurmfab sets up a registry on a host of the cluster, and no other one."""
     if cluster.registry is not None and cluster.registry.host not in cluster.hosts:
         yield ("registry", "host"), f'"{cluster.registry.host}" is no host of this cluster'
 
 
-def images_have_a_directory_of_their_own(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def images_have_a_directory_of_their_own(cluster: Cluster) -> Complaints:
     """Everybody who may fetch images reads what is there, and who may send images writes there."""
     if cluster.registry is None:
         return
@@ -135,36 +135,21 @@ def images_have_a_directory_of_their_own(cluster: Cluster) -> Iterator[tuple[Pla
         yield place, f'"{path}" has files of {used}, which only its host may read'
 
 
-def files_of_the_registry_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def files_of_the_registry_are_slurmfabs(cluster: Cluster) -> Complaints:
     """Of two contents for one file, only one would be there."""
     for path in REGISTRY_FILES if cluster.registry is not None else ():
         if path in cluster.files:
             yield ("files", path), "slurmfab writes it for the key registry"
 
 
-def slurmrestd_has_slurms_files(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def slurmrestd_has_slurms_files(cluster: Cluster) -> Complaints:
     """It reads slurm.conf, and runs beside what users of the cluster use; jobs have no business on its host."""
     if cluster.rest and not {"controller", "login"} & set(cluster.roles(cluster.rest)):
         yield ("rest",), f'"{cluster.rest}" is neither a controller nor a login host of this cluster'
 
 
-def tokens_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def tokens_are_slurmfabs(cluster: Cluster) -> Complaints:
     """slurmdbd proves the tokens that slurmctld makes, by the same key."""
     for key in cluster.slurmdbd_conf if cluster.rest else ():
         if key.lower() in ("authalttypes", "authaltparameters"):
             yield ("slurmdbd_conf", key), f"slurmfab writes {key} itself, for the key rest at the top; remove this one"
-
-
-RULES = (
-    a_login_is_whole_and_encrypted,
-    monitored_hosts_are_known,
-    prometheus_reaches_all_exporters,
-    ports_of_monitoring_are_free,
-    openmetrics_needs_public_data,
-    files_of_monitoring_are_slurmfabs,
-    the_registry_is_on_a_known_host,
-    images_have_a_directory_of_their_own,
-    files_of_the_registry_are_slurmfabs,
-    slurmrestd_has_slurms_files,
-    tokens_are_slurmfabs,
-)

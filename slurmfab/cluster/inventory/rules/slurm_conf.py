@@ -10,7 +10,7 @@ from slurmfab.base.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, SLURM_HOME
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import LINES_OF, Cluster
 from slurmfab.cluster.inventory.mounts import Mount, unit_name
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.preemption import preempts_by_partition, preempts_by_qos
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY
@@ -30,7 +30,7 @@ _WITH_FILE = ("topology/tree", "topology/block")
 _TOPOLOGY_FILES = (TOPOLOGY, "topology.yaml")
 
 
-def each_file_has_one_source(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def each_file_has_one_source(cluster: Cluster) -> Complaints:
     """A file that slurmfab writes from other keys cannot be the site's as well."""
     written = {
         **_WRITTEN,
@@ -51,14 +51,14 @@ def each_file_has_one_source(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("slurm_files", name), "another name uses it as a directory"
 
 
-def topology_has_its_plugin(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def topology_has_its_plugin(cluster: Cluster) -> Complaints:
     """Only topology/tree reads switches (topology.conf(5))."""
     for key, value in cluster.slurm_conf.items() if cluster.topology else ():
         if key.lower() == _PLUGIN.lower() and value != "topology/tree":
             yield ("slurm_conf", key), "the key topology at the top needs topology/tree; remove one of the two"
 
 
-def topology_has_its_file(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def topology_has_its_file(cluster: Cluster) -> Complaints:
     """slurmctld does not start with topology/tree or topology/block without a file (topology.conf(5))."""
     has_file = cluster.topology or any(name in cluster.slurm_files for name in _TOPOLOGY_FILES)
     for key, value in cluster.slurm_conf.items() if not has_file else ():
@@ -71,7 +71,7 @@ def topology_has_its_file(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             )
 
 
-def switches_are_a_tree(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def switches_are_a_tree(cluster: Cluster) -> Complaints:
     """Each switch has nodes or switches, and each of these is known and connected to one switch alone."""
     names = [switch.name for switch in cluster.topology]
     known = {"Nodes": frozenset(cluster.named_nodes), "Switches": frozenset(names)}
@@ -143,7 +143,7 @@ _FILES: Mapping[str, str] = {
 _UNITS = ("slurmctld", "slurmd", "slurmdbd", "munge", "mariadb")
 
 
-def files_are_nobody_elses(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def files_are_nobody_elses(cluster: Cluster) -> Complaints:
     """What slurmfab writes, and what a mistake would close to everybody, is no file of the site's own."""
     own = {**_DIRECTORIES, cluster.state_directory: "slurmctld has its state there"}
     for path in cluster.files:
@@ -159,7 +159,7 @@ def files_are_nobody_elses(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("files", path), "it is a directory"
 
 
-def files_have_one_content(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def files_have_one_content(cluster: Cluster) -> Complaints:
     """A file has either a source or a text, and hosts of the cluster have it."""
     known = frozenset(cluster.hosts)
     for path, one in cluster.files.items():
@@ -178,7 +178,7 @@ def _folders(path: str) -> list[str]:
     return ["/" + "/".join(parts[: number + 1]) for number in range(len(parts))]
 
 
-def files_are_not_on_mounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def files_are_not_on_mounts(cluster: Cluster) -> Complaints:
     """Files are written before anything is mounted, and a file on shared storage would be that of all hosts."""
     there = {host: mounts_of(cluster, host) for host in (cluster.hosts if cluster.files else ())}
     for path, one in cluster.files.items():
@@ -210,7 +210,7 @@ CONFIGLESS_OPTION = "enable_configless"
 _TWICE = "slurmfab writes {} itself: it comes from the key {} at the top; remove one of the two"
 
 
-def each_key_is_set_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def each_key_is_set_once(cluster: Cluster) -> Complaints:
     """A key in slurm_conf or slurmdbd_conf would replace the line that slurmfab writes for a key at the top."""
     spelled = {key.lower(): key for key in cluster.slurm_conf}
     for name, keys in LINES_OF.items():
@@ -222,7 +222,7 @@ def each_key_is_set_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("slurmdbd_conf", key), _TWICE.format("PrivateData", "private_data")
 
 
-def private_tmp_has_job_containers(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def private_tmp_has_job_containers(cluster: Cluster) -> Complaints:
     """slurmd does not start with job_container/tmpfs but without PrologFlags=Contain (slurm.conf(5), PrologFlags)."""
     for key, value in cluster.slurm_conf.items() if cluster.private_tmp else ():
         flags = {flag.strip().lower() for flag in (value or "").split(",")}
@@ -230,7 +230,7 @@ def private_tmp_has_job_containers(cluster: Cluster) -> Iterator[tuple[Place, st
             yield ("slurm_conf", key), "private_tmp needs Contain among the flags, or slurmd does not start"
 
 
-def a_node_fetches_files(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def a_node_fetches_files(cluster: Cluster) -> Complaints:
     """A controller reads its own files, even where it is also a compute node."""
     if cluster.configless and not any(map(cluster.fetches, cluster.compute_nodes)):
         yield (
@@ -239,7 +239,7 @@ def a_node_fetches_files(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         )
 
 
-def configless_keeps_its_settings(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def configless_keeps_its_settings(cluster: Cluster) -> Complaints:
     """Settings with which slurmctld serves no files, or slurmd does not find its spool directory."""
     for key, value in cluster.slurm_conf.items() if cluster.configless else ():
         if key.lower() == "slurmctldparameters" and value is None:
@@ -252,7 +252,7 @@ def configless_keeps_its_settings(cluster: Cluster) -> Iterator[tuple[Place, str
             )
 
 
-def configless_option_comes_from_its_key(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def configless_option_comes_from_its_key(cluster: Cluster) -> Complaints:
     """If slurmctld serves files while slurmd has its own, the only effect is error messages in their logs."""
     for key, value in cluster.slurm_conf.items() if not cluster.configless else ():
         options = {word.strip().lower() for word in (value or "").split(",")}
@@ -263,7 +263,7 @@ def configless_option_comes_from_its_key(cluster: Cluster) -> Iterator[tuple[Pla
             )
 
 
-def one_way_to_preempt(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def one_way_to_preempt(cluster: Cluster) -> Complaints:
     """A cluster has one PreemptType (slurm.conf(5)): either partitions or QOS decide whose jobs are preempted."""
     if any(key.lower() == "preempttype" for key in cluster.slurm_conf):
         return
@@ -279,7 +279,7 @@ def one_way_to_preempt(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 )
 
 
-def ports_are_ports(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def ports_are_ports(cluster: Cluster) -> Complaints:
     """Slurm 24.11 takes port 70000 and listens at 4464; and where both daemons run, each needs its own port."""
     ports = {key.lower(): (key, value) for key, value in cluster.slurm_conf.items() if value and key.lower() in _PORTS}
     for key, value in ports.values():
@@ -292,7 +292,7 @@ def ports_are_ports(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("slurm_conf", next(iter(ports.values()))[0]), reason
 
 
-def partitions_let_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def partitions_let_jobs_run(cluster: Cluster) -> Complaints:
     """With a least number of nodes above the greatest, or above all, no job runs; with such times none without one."""
     for number, partition in enumerate(cluster.partitions):
         found = {key.lower(): (key, value.strip()) for key, value in partition.settings.items()}
@@ -318,22 +318,3 @@ _LIMITS: Mapping[tuple[str, str], Callable[[str], int | None]] = {
     ("minnodes", "maxnodes"): whole_number,
     ("defaulttime", "maxtime"): seconds_of,
 }
-
-
-RULES = (
-    each_file_has_one_source,
-    topology_has_its_plugin,
-    topology_has_its_file,
-    switches_are_a_tree,
-    files_are_nobody_elses,
-    files_have_one_content,
-    files_are_not_on_mounts,
-    each_key_is_set_once,
-    private_tmp_has_job_containers,
-    a_node_fetches_files,
-    configless_keeps_its_settings,
-    configless_option_comes_from_its_key,
-    one_way_to_preempt,
-    ports_are_ports,
-    partitions_let_jobs_run,
-)

@@ -12,14 +12,14 @@ from slurmfab.cluster.inventory.mounts import covering, needs_network
 from slurmfab.cluster.inventory.people_ids import mistakes
 from slurmfab.cluster.inventory.rules.storage import overlap
 from slurmfab.cluster.inventory.site_packages import DEB, ROLES, wanted_from
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.platform import APT, PLATFORMS
 from slurmfab.cluster.slurm.platform import wanted as platform_of
 from slurmfab.cluster.slurm.software import APPTAINER_SETUID, ENROOT, PYXIS
 
 
-def users_have_subordinate_ids(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def users_have_subordinate_ids(cluster: Cluster) -> Complaints:
     """Podman maps the users of a container to numbers of its user's own, which follow from the UID."""
     if not cluster.has_podman or not cluster.unix_users:
         return
@@ -29,7 +29,7 @@ def users_have_subordinate_ids(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("users", places[name], "uid"), reason
 
 
-def enroot_has_its_packages(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def enroot_has_its_packages(cluster: Cluster) -> Complaints:
     """No release has enroot or pyxis, and srun needs pyxis where it starts as much as where a job runs.
 
     A job whose node alone lacks pyxis runs outside of its container, and Slurm says so in the node's log alone.
@@ -48,7 +48,7 @@ def enroot_has_its_packages(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("containers",), f"{reason}, such as packages: {{all: [./{example}]}}"
 
 
-def apptainer_needs_no_setuid(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def apptainer_needs_no_setuid(cluster: Cluster) -> Complaints:
     """The package with the setuid program gives every user a way to root that Apptainer can do without."""
     if cluster.containers is None or "apptainer" not in cluster.containers.use:
         return
@@ -56,7 +56,7 @@ def apptainer_needs_no_setuid(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield (("packages",), f"{APPTAINER_SETUID} lets Apptainer work as root, which it does not need; remove it")
 
 
-def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Complaints:
     """Slurm reads one plugstack.conf, and loads a plugin twice that it finds twice."""
     if cluster.containers is None or "enroot" not in cluster.containers.use:
         return
@@ -68,7 +68,7 @@ def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]
             yield (("slurm_conf", key), "containers has Slurm load pyxis from plugstack.conf.d; remove this key")
 
 
-def docker_is_for_users_of_the_file(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def docker_is_for_users_of_the_file(cluster: Cluster) -> Complaints:
     """Whoever is in the group of Docker is as good as root: a typing mistake would let somebody else in, or nobody."""
     if cluster.containers is None or not cluster.unix_users:
         return
@@ -81,7 +81,7 @@ def docker_is_for_users_of_the_file(cluster: Cluster) -> Iterator[tuple[Place, s
 WORKED_ON = frozenset({"controller", "login", "compute"})  # the roles of hosts on which people or jobs work
 
 
-def podman_has_its_prolog(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def podman_has_its_prolog(cluster: Cluster) -> Complaints:
     """Jobs find what Podman needs because a script of slurmfab's runs before them."""
     for key in cluster.slurm_conf if cluster.has_podman else ():
         if key.lower() in ("prolog", "epilog"):
@@ -91,7 +91,7 @@ def podman_has_its_prolog(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("slurm_conf", key), f"{reason} by the key {key.lower()} at the top"
 
 
-def images_are_on_a_disk_of_the_host(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def images_are_on_a_disk_of_the_host(cluster: Cluster) -> Complaints:
     """File servers take no files of subordinate IDs; and hosts that share a directory would disturb each other."""
     if cluster.containers is None or not cluster.has_podman:
         return
@@ -118,7 +118,7 @@ DAEMONS = frozenset(name for one in PLATFORMS.values() for name in one.daemon_pa
 """Packages whose daemons would be at work on hosts that do not have their role."""
 
 
-def packages_of_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def packages_of_known_hosts(cluster: Cluster) -> Complaints:
     """A group's packages are for hosts of the cluster; a group without hosts would be forgotten there."""
     known = frozenset(cluster.hosts)
     for number, group in enumerate(cluster.packages.groups):
@@ -129,7 +129,7 @@ def packages_of_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("packages", "groups", number, "hosts"), "it is empty; it needs at least one host"
 
 
-def slurms_packages_come_by_role(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def slurms_packages_come_by_role(cluster: Cluster) -> Complaints:
     """Slurm has one version on all hosts, and its daemons run where the file gives a host their role."""
     for place, texts in _lists(cluster):
         for text in texts:
@@ -138,7 +138,7 @@ def slurms_packages_come_by_role(cluster: Cluster) -> Iterator[tuple[Place, str]
                 yield place, f'"{text}": slurmfab installs {name} where the roles of hosts need it; remove it here'
 
 
-def one_version_on_each_host(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def one_version_on_each_host(cluster: Cluster) -> Complaints:
     """A host has one version of a package, whichever lists it is in."""
     if not any(has_version(text) for _, texts in _lists(cluster) for text in texts):
         return
@@ -167,7 +167,7 @@ def _lists(cluster: Cluster) -> Iterator[tuple[Place, tuple[str, ...]]]:
         yield ("packages", "groups", number, "packages"), group.packages
 
 
-def packages_come_by_one_way(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def packages_come_by_one_way(cluster: Cluster) -> Complaints:
     """A bundle has all packages already; and the controller's proxy speaks to apt."""
     if cluster.packages.through and cluster.bundle:
         yield ("packages", "through"), "packages come from the bundle; remove one of the two"
@@ -178,14 +178,14 @@ def packages_come_by_one_way(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         )
 
 
-def files_of_the_source_are_slurmfabs(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def files_of_the_source_are_slurmfabs(cluster: Cluster) -> Complaints:
     """Of two contents for one file, only one would be there."""
     for path in SLURM_SOURCE_FILES if any(one.source is not None for one in cluster.slurms) else ():
         if path in cluster.files:
             yield ("files", path), "slurmfab writes it for the key slurm"
 
 
-def controllers_have_the_clusters_packages(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def controllers_have_the_clusters_packages(cluster: Cluster) -> Complaints:
     """The version of the key `slurm` is the controllers', by which plans, upgrades and backups know Slurm's files."""
     for number, group in enumerate(cluster.nodes):
         controllers = [host for host in group.hosts if host in cluster.controllers and group.slurm is not None]
@@ -195,20 +195,3 @@ def controllers_have_the_clusters_packages(cluster: Cluster) -> Iterator[tuple[P
                 f"{fold(controllers)} is a controller, whose packages the key slurm of the cluster says; put it into "
                 "another group",
             )
-
-
-RULES = (
-    users_have_subordinate_ids,
-    enroot_has_its_packages,
-    apptainer_needs_no_setuid,
-    pyxis_is_loaded_by_slurmfab,
-    docker_is_for_users_of_the_file,
-    podman_has_its_prolog,
-    images_are_on_a_disk_of_the_host,
-    packages_of_known_hosts,
-    slurms_packages_come_by_role,
-    one_version_on_each_host,
-    packages_come_by_one_way,
-    files_of_the_source_are_slurmfabs,
-    controllers_have_the_clusters_packages,
-)

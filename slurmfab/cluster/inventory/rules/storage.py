@@ -17,12 +17,12 @@ from slurmfab.base.paths import (
 )
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.mounts import Mount, covering, needs_network
-from slurmfab.cluster.inventory.slurm_settings import Place
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 from slurmfab.cluster.inventory.storage import mounts_of, named_mounts, places
 from slurmfab.cluster.slurm.gres import SCRATCH, gres_value, parsed
 
 
-def servers_are_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def servers_are_known_hosts(cluster: Cluster) -> Complaints:
     """slurmfab makes a host of the cluster a server, and no other one."""
     for number, export in enumerate(cluster.exports):
         if export.host not in cluster.hosts:
@@ -32,7 +32,7 @@ def servers_are_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             )
 
 
-def exports_hold_nothing_of_the_system(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def exports_hold_nothing_of_the_system(cluster: Cluster) -> Complaints:
     """Other hosts must not read keys and passwords, or write what a daemon reads."""
     for number, export in enumerate(cluster.exports):
         used = used_by_others(export.path)
@@ -42,7 +42,7 @@ def exports_hold_nothing_of_the_system(cluster: Cluster) -> Iterator[tuple[Place
             yield ("exports", number, "path"), f'"{export.path}" has files of {used}, which only its host may read'
 
 
-def each_directory_is_exported_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def each_directory_is_exported_once(cluster: Cluster) -> Complaints:
     """Of two entries for one directory, the options of only one would hold."""
     first: dict[tuple[str, str], int] = {}
     for number, export in enumerate(cluster.exports):
@@ -51,7 +51,7 @@ def each_directory_is_exported_once(cluster: Cluster) -> Iterator[tuple[Place, s
             yield ("exports", number, "path"), f'"{export.path}" of {export.host} is already exports[{other}]'
 
 
-def exports_are_not_inside_of_their_mounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def exports_are_not_inside_of_their_mounts(cluster: Cluster) -> Complaints:
     """On the server, the one would hide the other, or contain itself."""
     for number, export in enumerate(cluster.exports):
         path, mount = f"{export.path}/", f"{export.mount or export.path}/"
@@ -63,7 +63,7 @@ def exports_are_not_inside_of_their_mounts(cluster: Cluster) -> Iterator[tuple[P
             )
 
 
-def exports_are_on_no_network_mount(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def exports_are_on_no_network_mount(cluster: Cluster) -> Complaints:
     """The kernel does not serve again what it has from another server (exports(5))."""
     for number, export in enumerate(cluster.exports):
         there = covering(mounts_of(cluster, export.host), export.path) if export.host in cluster.hosts else None
@@ -79,7 +79,7 @@ WITH_FILES = ("/etc", "/usr", "/var", "/var/lib", "/var/log", "/var/cache", "/va
 """Directories with files that a host needs to work, which a mount would hide; below them there may be mounts."""
 
 
-def mounts_hide_nothing_of_the_system(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def mounts_hide_nothing_of_the_system(cluster: Cluster) -> Complaints:
     """A file system that is mounted over these directories would keep a host or its daemons from working."""
     for place, mount in dict(named_mounts(cluster)).items():
         used = used_by_others(mount.path)
@@ -89,7 +89,7 @@ def mounts_hide_nothing_of_the_system(cluster: Cluster) -> Iterator[tuple[Place,
             yield place, f'"{mount.path}" would hide {used}, which slurmfab or a daemon uses'
 
 
-def mounts_are_on_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def mounts_are_on_known_hosts(cluster: Cluster) -> Complaints:
     """A mount on a host that the cluster does not have is a typing mistake."""
     for number, mount in enumerate(cluster.mounts):
         unknown = [host for host in mount.hosts or () if host not in cluster.hosts]
@@ -97,7 +97,7 @@ def mounts_are_on_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("mounts", number, "hosts"), f'"{fold(unknown)}" is no host of this cluster'
 
 
-def each_path_is_mounted_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def each_path_is_mounted_once(cluster: Cluster) -> Complaints:
     """Of two mounts at one path, the second would hide the first."""
     places = {id(mount): place for place, mount in named_mounts(cluster)}
     if len({mount.path for _, mount in named_mounts(cluster)}) == len(set(places.values())):
@@ -115,7 +115,7 @@ def each_path_is_mounted_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield place, f'"{path}" is already mounted on {host} by {other[0]}[{other[1]}]'
 
 
-def homes_are_shared(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def homes_are_shared(cluster: Cluster) -> Complaints:
     """A job writes its output where it was submitted: in the home of its user, which is to be the same everywhere."""
     homes = cluster.homes
     if homes is None:
@@ -145,7 +145,7 @@ def used_by_others(path: str) -> str:
     return next((one for one in USED if overlap(one, path)), "")
 
 
-def quotas_are_set_by_hosts_of_the_cluster(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def quotas_are_set_by_hosts_of_the_cluster(cluster: Cluster) -> Complaints:
     """Only the host that has a file system can limit users there."""
     if cluster.quota is None or places(cluster):
         return
@@ -160,7 +160,7 @@ def quotas_are_set_by_hosts_of_the_cluster(cluster: Cluster) -> Iterator[tuple[P
         )
 
 
-def users_have_quotas_of_something(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def users_have_quotas_of_something(cluster: Cluster) -> Complaints:
     """A user's own limits are for the file system that `quota` names."""
     for number, user in enumerate(cluster.users if cluster.quota is None else ()):
         if user.quota is not None:
@@ -170,7 +170,7 @@ def users_have_quotas_of_something(cluster: Cluster) -> Iterator[tuple[Place, st
 PATH = ("scratch", "path")
 
 
-def scratch_is_on_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def scratch_is_on_known_nodes(cluster: Cluster) -> Complaints:
     """Only compute nodes run jobs."""
     known = frozenset(cluster.compute_nodes)
     for number, group in enumerate(cluster.scratch.groups if cluster.scratch else ()):
@@ -179,7 +179,7 @@ def scratch_is_on_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("scratch", "groups", number, "hosts"), f'"{fold(strange)}" is not a compute node'
 
 
-def scratch_is_counted_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def scratch_is_counted_once(cluster: Cluster) -> Complaints:
     """slurmfab adds `scratch` to the Gres of nodes, and to GresTypes unless the user writes that."""
     if cluster.scratch is None:
         return
@@ -193,7 +193,7 @@ def scratch_is_counted_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("slurm_conf", key), "the key scratch at the top needs scratch among these names"
 
 
-def scratch_has_its_variables(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def scratch_has_its_variables(cluster: Cluster) -> Complaints:
     """A variable has one value."""
     if cluster.scratch is None or cluster.job_environment is None:
         return
@@ -206,7 +206,7 @@ def scratch_has_its_variables(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield ("job_environment", *place, name), "the key scratch sets this variable; remove one of the two"
 
 
-def scratch_is_a_directory_of_its_own(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def scratch_is_a_directory_of_its_own(cluster: Cluster) -> Complaints:
     """Only directories of jobs are there: what else has the name of a job would be removed."""
     if cluster.scratch is None:
         return
@@ -221,7 +221,7 @@ def scratch_is_a_directory_of_its_own(cluster: Cluster) -> Iterator[tuple[Place,
             yield PATH, f'"{path}" contains or is inside {directory}, which is {what}'
 
 
-def scratch_is_on_a_disk_of_the_node(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def scratch_is_on_a_disk_of_the_node(cluster: Cluster) -> Complaints:
     """Nodes that share a directory would remove each other's; and nothing else is mounted among those of jobs."""
     if cluster.scratch is None:
         return
@@ -277,7 +277,7 @@ USED = (
 _HOMES = "/home/"
 
 
-def directories_have_one_purpose(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def directories_have_one_purpose(cluster: Cluster) -> Complaints:
     """A directory of the system, or with the files of others, would be given away or closed to everybody else."""
     homes = {user.home_directory: user.name for user in cluster.users}
     for place, path in named(cluster):
@@ -299,7 +299,7 @@ def in_home(place: Place, path: str, homes: Mapping[str, str]) -> str:
     return f"is in the home of {found}, who could put another one in its place" if found and not is_own else ""
 
 
-def private_tmp_is_no_other_directory(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def private_tmp_is_no_other_directory(cluster: Cluster) -> Complaints:
     """Jobs have directories below it, and everybody may enter it, so it holds neither state nor backups."""
     if cluster.private_tmp is None:
         return
@@ -310,7 +310,7 @@ def private_tmp_is_no_other_directory(cluster: Cluster) -> Iterator[tuple[Place,
             yield ("private_tmp", "BasePath"), f'"{base}" contains or is inside {path}, which is {key}'
 
 
-def shared_files_are_roots(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+def shared_files_are_roots(cluster: Cluster) -> Complaints:
     """The shared directory of Slurm's files is root's and open to all; configless nodes have no files to share."""
     shared, place = cluster.slurm_conf_directory, ("slurm_conf_directory",)
     if shared is None:
@@ -363,26 +363,3 @@ def taken(path: str) -> str:
         return "is the place of a home"
     other = next((one for one in USED if f"{one}/".startswith(f"{path}/")), "")
     return f"is or contains {other}, which is used for something else" if other else ""
-
-
-RULES = (
-    servers_are_known_hosts,
-    exports_hold_nothing_of_the_system,
-    each_directory_is_exported_once,
-    exports_are_not_inside_of_their_mounts,
-    exports_are_on_no_network_mount,
-    mounts_hide_nothing_of_the_system,
-    mounts_are_on_known_hosts,
-    each_path_is_mounted_once,
-    homes_are_shared,
-    quotas_are_set_by_hosts_of_the_cluster,
-    users_have_quotas_of_something,
-    scratch_is_on_known_nodes,
-    scratch_is_counted_once,
-    scratch_has_its_variables,
-    scratch_is_a_directory_of_its_own,
-    scratch_is_on_a_disk_of_the_node,
-    directories_have_one_purpose,
-    private_tmp_is_no_other_directory,
-    shared_files_are_roots,
-)
