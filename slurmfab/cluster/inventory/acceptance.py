@@ -197,4 +197,3 @@ Acceptance = Annotated[
     AfterValidator(_check_jobs),
     Field(description="Jobs that measure the cluster, by name, with the figures that are expected."),
 ]
-"""The key `acceptance`."""

@@ -155,4 +155,3 @@ ContainersOrNot = Annotated[
     BeforeValidator(_containers_of, json_schema_input_type=list[Way] | Containers | bool),
     Field(description="The ways in which users run containers, such as [podman], or a mapping."),
 ]
-"""The key `containers`."""

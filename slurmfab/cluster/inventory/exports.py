@@ -69,7 +69,6 @@ class Export(Model):
 Exports = Annotated[
     tuple[Export, ...], Field(description="Directories that a host of the cluster serves to others by NFS.")
 ]
-"""The key `exports`."""
 
 
 class Served(NamedTuple):

@@ -114,4 +114,3 @@ Files = Annotated[
     AfterValidator(_check_number),
     Field(description="Files of the site's own on hosts, by their absolute path there."),
 ]
-"""The key `files`."""

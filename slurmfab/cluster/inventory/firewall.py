@@ -57,4 +57,3 @@ FirewallOrNot = Annotated[
     BeforeValidator(_of_mode, json_schema_input_type=Literal["managed", "checked", "none"] | Firewall | None),
     Field(description="Who reaches the cluster's ports: managed, checked or none; or a mapping."),
 ]
-"""The key `firewall`."""

@@ -68,4 +68,3 @@ JupyterOrNot = Annotated[
     Annotated[Jupyter, BeforeValidator(short_for("host"), json_schema_input_type=str | Jupyter)] | None,
     Field(description="The host with JupyterHub for notebooks in jobs, or a mapping."),
 ]
-"""The key `jupyter`."""

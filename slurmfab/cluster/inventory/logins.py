@@ -55,14 +55,12 @@ NodeLogins = Annotated[
     Literal["all", "with_job"],
     Field(description="Who may log in to compute nodes by SSH: all, or only users with_job there."),
 ]
-"""The key `node_logins`."""
 
 
 UserSsh = Annotated[
     Literal["own", "hostbased"],
     Field(description="How users log in from host to host by SSH: with their own keys, or hostbased without any."),
 ]
-"""The key `user_ssh`."""
 
 
 PrivateData = Annotated[
@@ -104,4 +102,3 @@ Motd = Annotated[
     AfterValidator(_check_motd),
     Field(description="Message of the day on login hosts: true, or a text that ends it."),
 ]
-"""The key `motd`."""

@@ -49,7 +49,6 @@ ModulesOrNot = Annotated[
     BeforeValidator(modules_of, json_schema_input_type=System | Modules | bool),
     Field(description="The command module: lmod or environment-modules, or a mapping."),
 ]
-"""The key `modules`."""
 
 
 Kind = Literal["pmix", "pmi2", "none"]
@@ -77,4 +76,3 @@ MpiOrNot = Annotated[
     BeforeValidator(short_for("type"), json_schema_input_type=Kind | Mpi),
     Field(description="How srun starts MPI programs: pmix, pmi2 or none, or a mapping."),
 ]
-"""The key `mpi`."""

@@ -103,4 +103,3 @@ MonitoringOrNot = Annotated[
     BeforeValidator(defaults_if_true, json_schema_input_type=bool | Monitoring | None),
     Field(description="Figures of hosts and of Slurm for Prometheus: true, or a mapping."),
 ]
-"""The key `monitoring`."""

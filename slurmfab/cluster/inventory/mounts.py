@@ -161,7 +161,6 @@ class Mount(Model):
 Mounts = Annotated[
     tuple[Mount, ...], Field(description="File systems that hosts mount, such as homes on a file server.")
 ]
-"""The key `mounts`."""
 
 
 def covering(mounts: Iterable[Mount], path: str) -> Mount | None:

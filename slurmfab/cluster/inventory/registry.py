@@ -96,4 +96,3 @@ RegistryOrNot = Annotated[
     Annotated[Registry, BeforeValidator(short_for("host"), json_schema_input_type=str | Registry)] | None,
     Field(description="The host with the cluster's own container images, or a mapping."),
 ]
-"""The key `registry`."""

@@ -176,7 +176,6 @@ PrivateTmpOrNot = Annotated[
     BeforeValidator(defaults_if_true, json_schema_input_type=PrivateTmp | bool),
     Field(description="Directories that are private to each job; true for /tmp and /dev/shm."),
 ]
-"""The key `private_tmp`."""
 
 
 def unknown_to(private: PrivateTmp | None, version: SlurmVersion) -> tuple[str, ...]:

@@ -48,7 +48,6 @@ SlurmFiles = Annotated[
     AfterValidator(_check_names),
     Field(description="Further files of Slurm's directory, by name: each one's path, relative to the cluster file."),
 ]
-"""The key `slurm_files`."""
 
 
 def read(files: Mapping[str, str], beside: Path) -> tuple[SiteFile, ...]:

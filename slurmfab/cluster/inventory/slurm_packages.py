@@ -253,4 +253,3 @@ class SlurmPackages(Model):
 SlurmsPackages = Annotated[
     SlurmPackages, Field(description="Slurm's own packages: of which kind and version, and where they come from.")
 ]
-"""The key `slurm`."""
