@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ nodes: [{hosts: "n[1-2]"}]
 """
 
 
+@cache
 def cluster(text: str = THREE_HOSTS) -> Cluster:
     """The cluster that the text of a cluster file describes."""
     return loading.parse(text, "cluster.yaml")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def modeline(path: Path) -> str:
     return f"{MODELINE}{schema_path(path).name}\n"
 
 
+@cache
 def text(version: SlurmVersion | None) -> str:
     """The schema as a file, with a line for each key, those of one Slurm; `None` for all supported versions."""
     from slurmfab.cluster.inventory import json_schema  # takes a tenth of a second, and most runs need no schema
