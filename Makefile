@@ -16,9 +16,10 @@ TOOL_PACKAGES := age e2fsprogs rpm dnf createrepo-c gpg gpg-agent
 # Tests that deploy once to each suite that any test deploys to.
 SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd))
 # Tests that are played on the stand-in for Enterprise Linux: those of its package manager, and some that are not about apt.
-EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py,el el_bundle mixed accounts add_node come_and_go configless database \
-  drain_resume_status drift gres hand_made_files history import in_use power reboot rollback rotate_munge_key saved_plan \
-  second_controller slurm_user stopped_slurmctld submit_script topology upgrade upgrade_back usage)
+EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py, \
+  el el_bundle el_logins selinux mixed accounts add_node come_and_go configless database drain_resume_status drift \
+  gres hand_made_files history import in_use power reboot rollback rotate_munge_key saved_plan second_controller \
+  slurm_user stopped_slurmctld submit_script topology upgrade upgrade_back usage)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 # What sudo would leave out: the suites that tests on hosts are played on, and where Ubuntu's packages come from.
 KEPT := PATH="$$PATH" SUITES="$$SUITES" SLURMFAB_UBUNTU_MIRROR="$$SLURMFAB_UBUNTU_MIRROR"
