@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,3 +129,23 @@ def test_a_host_without_sources_when_it_shall_collect_a_bundle_then_it_says_so_a
     )
     after = sorted(dark.file.parent.iterdir()), dark.bundle.stat().st_mtime_ns, dark.hosts.on("n1", OF_DNF)
     assert after == before
+
+
+def test_a_directory_of_rpms_when_a_bundle_is_made_then_it_has_them_and_nodes_without_sources_get_them(
+    dark: Dark,
+) -> None:
+    (folder,) = Path(f"/proc/{dark.hosts.lab.host('ctl').pid}/root{SOURCE}").glob("[!r]*")
+    shutil.copytree(folder, dark.file.parent / "rpms")
+    text = re.sub(r"source: \{[^}]*\}", "source: {directory: rpms}", dark.file.read_text())
+    dark.file.write_text(text)
+    dark.fab("deploy")
+    assert dark.hosts.on("ctl", f"ls {slurm_repository.PATH} 2>/dev/null || true") == ""
+    dark.hosts.on("ctl", f"mv {PLACE}/{SLURMS['el-smd'][0]} {PLACE}/away")
+    before = dark.hosts.on("ctl", OF_DNF)
+    dark.fab("bundle")
+    assert (dark.hosts.on("ctl", OF_DNF), dark.hosts.on("ctl", BROUGHT)) == (before, "")
+    assert {"munge", "slurm", "slurm-slurmd"} <= {*archive.verified(dark.bundle).manifest.names}
+    dark.hosts.on("n1", "rpm --erase --nodeps slurm-slurmd slurm munge")
+    assert "of packages to n1 (" in dark.fab("deploy")
+    assert dark.hosts.on("ctl", JOBS.format(2)) == "n1 n2"
+    assert "nothing changed" in dark.fab("deploy")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +19,12 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import deb_files, loading, repository_key, slurm_package_files
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.mounts import CLIENTS
 from slurmfab.cluster.inventory.storage import named_mounts
-from slurmfab.cluster.slurm.platform import DEBIAN, wanted
+from slurmfab.cluster.slurm.platform import DEBIAN, DNF, wanted
 from slurmfab.cluster.slurm.software import (
     AGE,
     ALL_OF_MPI,
@@ -47,6 +48,7 @@ from slurmfab.cluster.slurm.software import (
     docker_packages,
 )
 from slurmfab.commands.bundle import archive, pinned
+from slurmfab.commands.bundle.sending import SentBytes, send_files_to_host
 from slurmfab.core.engine import session
 from slurmfab.core.engine.requests import apply_request, gather, outcomes_of
 from slurmfab.core.engine.run import Run, RunOptions
@@ -58,7 +60,7 @@ from slurmfab.hosts.session import Line, answer_value, piece_of
 from slurmfab.on_hosts.agent.backup import archive as backup_archive
 from slurmfab.on_hosts.agent.backup.archive import Archive
 from slurmfab.on_hosts.agent.core.resource import FAILED, ResourceFailed
-from slurmfab.on_hosts.agent.packages.bundle_place import INDEX, checked
+from slurmfab.on_hosts.agent.packages.bundle_place import INDEX, checked, digest_of
 from slurmfab.on_hosts.agent.slurm.package_source import OF, SlurmSource
 
 ALWAYS = ("sudo", DEBIAN.bus)
@@ -159,7 +161,8 @@ def collect(run: Run, host: str, to: str) -> Path:
         raise SlurmfabError(f"{host}: {reason}")
     of_slurm = (one for some in slurm_package_files.read(run.inventory).values() for one in some)
     beside = (*deb_files.read(run.inventory).values(), *of_slurm)
-    files = tuple(one for one in beside if isinstance(one, DebFile) and one.is_for(facts[host].architecture))
+    fitting = tuple(one for one in beside if one.is_for(facts[host].architecture))
+    files = tuple(one for one in fitting if isinstance(one, DebFile))
     place = Path(to)
     is_file = is_file_path(to)
     directory = place.parent if is_file else (place if to else run.inventory.path.parent)
@@ -170,7 +173,7 @@ def collect(run: Run, host: str, to: str) -> Path:
     archive_file = Archive(str(directory), f"bundle.{os.getpid()}", "")
     try:
         with slurms_source(run, facts[host]):
-            index = fetch(run, facts[host], archive_file, files)
+            index = fetch(run, facts[host], archive_file, files, lend(run, facts[host], fitting))
         archive_file.name = f"{INCOMPLETE}{os.getpid()}"
         sign = signatures.signer(archive.KIND.name, run.progress.line)
         finished = Path(archive_file.finish(manifest(run, facts[host], index, files), sign))
@@ -203,13 +206,28 @@ def put_there(run: Run, host: str, source: SlurmSource) -> None:
         raise HostFailed(host, outcome.message)
 
 
+def lend(run: Run, source: HostFacts, files: Sequence[FiledPackage]) -> str:
+    """Send a host the .rpm files of Slurm's packages that are no source's; their digest, empty for none; HostError.
+
+    dnf chooses there what these need of the sources, and the request to collect removes them.
+    """
+    if wanted(run.inventory.cluster, source.name).manager != DNF or not files:
+        return ""
+    known = tuple((one, one.digest()) for one in files)
+    send_files_to_host(run, source.name, known, SentBytes(run))
+    return digest_of((one.file_name, sha256) for one, sha256 in known)
+
+
 def is_file_path(to: str) -> bool:
     """Whether the value of `--to` is the path of the bundle, and not a directory for it."""
     return bool(to) and not Path(to).is_dir() and not to.endswith(os.sep)
 
 
-def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFile, ...] = ()) -> str:
-    """Fetch packages from a host, and those in files, into an archive; the index's text, or HostError."""
+def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFile, ...] = (), lent: str = "") -> str:
+    """Fetch packages from a host, and those in files, into an archive; the index's text, or HostError.
+
+    `lent`: the digest of packages that the host was sent, if any.
+    """
     host, current, received = source.name, list[str](), 0
 
     def on_line(line: Line) -> None:
@@ -228,7 +246,7 @@ def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFi
             run.progress.show_status()
 
     run.progress.begin("collecting packages", (host,))
-    asked = request(run.inventory, source, files)
+    asked = {**request(run.inventory, source, files), **({"lent": lent} if lent else {})}
     lines = run.transport.call(host, asked, on_line)
     index = str(answer_value(host, lines, "collected")["index"])
     end_file(archive_file, current)

@@ -211,7 +211,7 @@ def refusals(plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
 
 def no_files(plan_input: PlanInput, host: str) -> list[str]:
     """Slurm's packages that a host with dnf lacks, and that no file of the cluster file's directory has for it."""
-    if plan_input.platform_of(host).manager != DNF:
+    if plan_input.platform_of(host).manager != DNF or plan_input.cluster.bundle:
         return []
     names = wanted(plan_input, host)
     files = {one.name for one in in_files(plan_input, host, names)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,22 @@ def test_a_source_that_the_host_does_not_have_when_packages_are_collected_then_t
     folder, _ = collected(el, tmp_path / "place", repo=text, key=repository.key)
     assert len([*folder.glob("*.rpm")]) == len(NODE)
     assert not Path(el.path(slurm_repository.PATH)).exists()
+
+
+def test_packages_that_were_sent_when_collected_then_they_come_with_what_they_need_of_the_sources_and_go(
+    el: Context, repository: Repository, tmp_path: Path
+) -> None:
+    others, lent = tmp_path / "others", Path(el.path(bundle_place.place_of(DIGEST)))
+    for place, pattern in ((others, "munge-*.rpm"), (lent, "slurm*-24.*.rpm")):
+        place.mkdir(parents=True)
+        for path in repository.folder.rglob(pattern):
+            shutil.copy(path, place)
+    subprocess.run(["createrepo_c", "--quiet", others], check=True)
+    write_sources(el, others, repository.key)
+    folder, index = collected(el, tmp_path / "place", lent=DIGEST)
+    assert len([*folder.glob("*.rpm")]) == len(NODE)
+    assert index.count("<package type=") == len(NODE)
+    assert not lent.exists()
 
 
 @pytest.mark.parametrize("trouble", ["another key", "away"])

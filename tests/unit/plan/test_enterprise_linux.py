@@ -199,18 +199,24 @@ def test_a_bundle_when_planned_then_hosts_have_no_source_of_slurmfabs_and_a_kill
     assert sending.package_texts((found,)) == found.names
 
 
-def test_a_bundle_when_it_would_need_what_only_debian_has_or_rpms_are_in_a_directory_then_it_is_refused() -> None:
+def test_a_bundle_when_it_would_need_what_only_debian_has_then_it_is_refused() -> None:
     known = cluster(THREE_HOSTS + OWN + "packages: {all: [site-tool]}\n")
     enterprise_linux.refuse_bundle(known, "c1", making.names_for(known, "c1"))
     known = cluster(THREE_HOSTS + OWN + "modules: lmod\n")
     with pytest.raises(InputError, match="the bundle would need lmod"):
         enterprise_linux.refuse_bundle(known, "c1", making.names_for(known, "c1"))
     enterprise_linux.refuse_bundle(cluster(THREE_HOSTS + "modules: lmod\n"), "c1", ("lmod",))
-    directory = OWN.replace("}", ", source: {directory: rpms}}") + "bundle: a.tar\n"
-    with pytest.raises(InputError, match="cannot use a bundle beside a directory"):
-        enterprise_linux.refuse_bundle(cluster(THREE_HOSTS + directory), "c1", ())
-    with pytest.raises(InputError, match="cannot use a bundle beside a directory"):
-        enterprise_linux.refuse_unfit(wanted(directory))
+
+
+def test_rpms_in_a_directory_when_there_is_a_bundle_then_hosts_get_them_from_that_alone(tmp_path: Path) -> None:
+    files = in_files(tmp_path, "slurm", "slurm-slurmd", packages={})
+    absent = sending.needed_files(files, "n1")
+    assert {one.name for one in absent} == {"slurm", "slurm-slurmd"}
+    bundled = replace(files, cluster=files.cluster.model_copy(update={"bundle": ("a.tar",)}))
+    enterprise_linux.refuse_unfit(bundled)
+    assert sending.needed_files(bundled, "n1") == ()
+    assert sending.refusals(bundled, ("n1",)) == {}
+    assert sending.needs_some(bundled, "n1")
 
 
 @pytest.mark.parametrize(

@@ -106,9 +106,12 @@ def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[FiledPa
     """The packages from the directory of the cluster file that a host gets, sorted by name.
 
     These are those of Slurm's that its roles need, and what these need there. A host that has Slurm in another version
-    gets none: a deployment changes no version. `names`: the packages that it needs.
+    gets none: a deployment changes no version. With dnf, a bundle has them already. `names`: the packages that it
+    needs.
     """
     source = plan_input.cluster.slurm_of(host).source
+    if plan_input.cluster.bundle and plan_input.platform_of(host).manager == DNF:
+        return ()
     beside = plan_input.slurm_package_files.get(source.directory) if isinstance(source, PackageDirectory) else ()
     if not beside or host not in plan_input.facts:
         return ()

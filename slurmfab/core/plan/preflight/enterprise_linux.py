@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold, natural
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.slurm_packages import PackageDirectory
-from slurmfab.cluster.slurm.platform import DNF, Platform, named, wanted
+from slurmfab.cluster.slurm.platform import DNF, Platform, wanted
 from slurmfab.core.plan.phases import packages
 from slurmfab.core.plan.phases.ssh import SEMANAGE
 from slurmfab.core.plan.plan_input import PlanInput
@@ -20,8 +19,6 @@ def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse capabilities whose packages slurmfab knows on other systems alone. Raises InputError with the packages."""
     cluster = plan_input.cluster
     theirs = [host for host in cluster.hosts if plan_input.platform_of(host).manager == DNF]
-    if cluster.bundle and theirs:
-        refuse_directory(cluster)
     files = {one.file for host in theirs for one in packages.own(plan_input, host) if one.file}
     if files:
         raise InputError(
@@ -68,20 +65,9 @@ def refuse_bundle(cluster: Cluster, source: str, names: Iterable[str]) -> None:
     kind = wanted(cluster, source)
     if kind.manager != DNF:
         return
-    refuse_directory(cluster)
     lacking = {*names} - known(kind) - {one.name for one in cluster.packages.everything}
     if lacking:
         raise InputError(
             "the cluster file asks for what slurmfab cannot do on Enterprise Linux yet: the bundle would need "
             f"{', '.join(sorted(lacking))}. Remove those keys; {PAGE} lists them. Nothing was changed."
-        )
-
-
-def refuse_directory(cluster: Cluster) -> None:
-    """Refuse a bundle beside a directory of .rpm files, by InputError."""
-    if any(isinstance(one.source, PackageDirectory) and named(one).manager == DNF for one in cluster.slurms):
-        raise InputError(
-            "bundle: on Enterprise Linux, slurmfab cannot use a bundle beside a directory of .rpm files yet "
-            f"({PAGE}). Make a repository of the directory (createrepo_c), and name it: slurm: {{source: {{uris: …, "
-            "key: …}}. Nothing was changed."
         )

@@ -77,17 +77,31 @@ def collected(context: Context, request: Mapping[str, Any], place: str) -> Tuple
     """Download packages with all that they need, as for a system without any; their directory, and the index.
 
     `request`: `names`, `slurm` and `version` as of `collect`; `repo` and `key`: the source of Slurm's packages, missing
-    for the host's own. `place`: a directory for all that dnf writes. Raises ResourceFailed of dnf, or without
-    createrepo_c.
+    for the host's own; `lent`: the digest of packages that were sent here, and go afterwards. `place`: a directory for
+    all that dnf writes. Raises ResourceFailed of dnf, or without createrepo_c.
     """
     if not any(os.path.exists(folder + "/" + INDEXER) for folder in ("/usr/bin", "/usr/local/bin")):
         text = "a bundle needs the program %s here, on the host that collects it: dnf install %s"
         raise ResourceFailed(text % (INDEXER, INDEXER))
     folder = place + "/rpms"
     os.mkdir(folder)
-    with Sources(context, request) as sources:
-        sources.fetch(texts(context, request), folder, empty_system(context, place))
+    try:
+        with Sources(context, request) as sources:
+            if request.get("lent"):
+                add_lent(context, request["lent"], sources.place)
+            sources.fetch(texts(context, request), folder, empty_system(context, place))
+    finally:
+        if request.get("lent"):
+            bundle_place.remove(context)
     return folder, index_of(context, folder)
+
+
+def add_lent(context: Context, digest: str, sources: str) -> None:
+    """Make a source of packages that were sent here; nobody checks signatures, since the deployer has the files."""
+    place = context.path(bundle_place.place_of(digest))
+    context.must([INDEXER, "--quiet", "--no-database", place], seconds=SECONDS)
+    with open(sources + "/slurmfab-lent.repo", "w", encoding="utf-8") as file:
+        file.write(SOURCE % place)
 
 
 def texts(context: Context, request: Mapping[str, Any]) -> List[str]:
