@@ -16,13 +16,16 @@ from slurmfab.on_hosts.agent.dnf import slurm_repository
 
 pytestmark = pytest.mark.lab
 
-OTHERS = ("n2", "n4")  # the hosts with dnf; n3 and n4 join later
+OTHERS = ("n2", "n4", "n5")  # the hosts with dnf; n3 and n4 join later, n5 is a login host
 REPOSITORY = SLURMS[EL_SMD.word][0]
+SLURM = f'{{packages: el-smd, version: "24.11.*", source: {{uris: "file:{PLACE}/{REPOSITORY}", key: slurm.asc}}}}'
 TEXT = f"""\
+login: n5
+login_slurm: {SLURM}
 nodes:
   - hosts: n1
   - hosts: n2
-    slurm: {{packages: el-smd, version: "24.11.*", source: {{uris: "file:{PLACE}/{REPOSITORY}", key: slurm.asc}}}}
+    slurm: {SLURM}
 database: ctl
 accounts: [{{name: physics}}]
 users: [{{name: ada, uid: 4001, accounts: physics}}]
@@ -35,7 +38,7 @@ ON_RECORD = "sacct -X -n -P -a -u ada -o NNodes,State | sort -u | xargs"
 @pytest.fixture(scope="module")
 def deployed(stock: Stock) -> Iterator[DeployedLab]:
     others = tuple(f"{host}:{EL_SMD.word}" for host in OTHERS)
-    with stock.bare("trixie", nodes=4, slurm_packages=DEBIAN.word, other_packages=others) as lab:
+    with stock.bare("trixie", nodes=5, slurm_packages=DEBIAN.word, other_packages=others) as lab:
         for host in OTHERS:
             # Slurm's packages are to come from the source that the group of nodes names.
             lab.on(host, f"rm {slurm_repository.FOLDER}/lab-{REPOSITORY}.repo")
@@ -67,7 +70,7 @@ def test_hosts_of_two_systems_when_checked_then_all_checks_pass(deployed: Deploy
 
 
 def test_a_job_on_both_systems_when_it_has_ended_then_it_is_on_record(deployed: DeployedLab) -> None:
-    assert deployed.on("ctl", JOB.format(2)) == "n1 ada n2 ada"
+    assert deployed.on("n5", JOB.format(2)) == "n1 ada n2 ada"
     deployed.until("ctl", ON_RECORD, "2|COMPLETED")
 
 
@@ -83,7 +86,7 @@ def test_nodes_of_two_systems_when_they_fetch_slurms_files_then_jobs_run_on_both
 def test_an_upgrade_when_asked_for_then_it_is_refused_with_the_order_by_hand(deployed: DeployedLab) -> None:
     refused = deployed.slurmfab("upgrade", "--plan", "--to", "26.05")
     assert refused.returncode == 2, words_of(refused)
-    assert "n2: a group of nodes has Slurm's packages of its own" in words_of(refused)
+    assert "n[2,5]: the cluster file names other packages of Slurm" in words_of(refused)
 
 
 def test_a_node_of_each_system_when_added_like_one_of_its_kind_then_jobs_run_on_all(deployed: DeployedLab) -> None:

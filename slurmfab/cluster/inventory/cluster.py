@@ -291,6 +291,10 @@ class Cluster(Model):
         Login, Field(description="User of slurmctld and slurmdbd (SlurmUser); the site makes another one than slurm.")
     ] = "slurm"
     slurm: SlurmsPackages = SlurmPackages()
+    # `None` for the cluster's
+    login_slurm: Annotated[
+        SlurmPackages | None, Field(description="Slurm's packages on login hosts, as in the cluster's key slurm.")
+    ] = None
     packages: PackageLists = SitePackages()
     files: Files = {}
     topology: Annotated[tuple[Switch, ...], Field(description="Switches of the network, for topology.conf.")] = ()
@@ -541,17 +545,18 @@ class Cluster(Model):
         return self._mig_by_node.get(host)
 
     def slurm_of(self, host: str) -> SlurmPackages:
-        """Which packages of Slurm a host gets: those of its group of nodes, or else the cluster's."""
-        return self._slurm_by_node.get(host, self.slurm)
+        """Which packages of Slurm a host gets: those of its group of nodes or of login hosts, or else the cluster's."""
+        return self._slurm_by_host.get(host, self.slurm)
 
     @property
     def slurms(self) -> tuple[SlurmPackages, ...]:
-        """Slurm's packages, each kind and source once: the cluster's, then those of groups of nodes."""
-        return tuple(dict.fromkeys((self.slurm, *self._slurm_by_node.values())))
+        """Slurm's packages, each kind and source once: the cluster's, then those of some hosts."""
+        return tuple(dict.fromkeys((self.slurm, *self._slurm_by_host.values())))
 
     @cached_property
-    def _slurm_by_node(self) -> dict[str, SlurmPackages]:
-        return {host: group.slurm for group in self.nodes if group.slurm is not None for host in group.hosts}
+    def _slurm_by_host(self) -> dict[str, SlurmPackages]:
+        places = [(self.login_slurm, self.login), *((group.slurm, group.hosts) for group in self.nodes)]
+        return {host: slurm for slurm, hosts in places if slurm is not None for host in hosts}
 
     @cached_property
     def _mig_by_node(self) -> dict[str, Layout]:

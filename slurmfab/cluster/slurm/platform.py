@@ -519,7 +519,7 @@ def unsupported(kinds: Sequence[str], codename: str, meant: Platform) -> str:
     keys = " or ".join(one.key("SERIES") for one in _made_for(kinds))
     return (
         f"it runs {kinds[0]}, and the cluster file is for {meant.title} there. For this system: {keys}, for all hosts, "
-        "or for compute nodes in their group."
+        "in a group of nodes, or as login_slurm."
     )
 
 

@@ -98,14 +98,14 @@ def refuse_source(present: SlurmPackages) -> None:
 
 
 def refuse_several_kinds(cluster: Cluster) -> None:
-    """Refuse a cluster whose nodes have packages of their own, by InputError, with the order by hand."""
-    others = [host for host in cluster.compute_nodes if cluster.slurm_of(host) != cluster.slurm]
+    """Refuse a cluster whose hosts have packages of several kinds or sources, by InputError, with the order by hand."""
+    others = [host for host in cluster.hosts if cluster.slurm_of(host) != cluster.slurm]
     if others:
         raise InputError(
-            f"{fold(others)}: a group of nodes has Slurm's packages of its own (slurm), and {FAB} upgrade exchanges "
-            f"those of one kind alone. By hand: {FAB} backup; then install the new packages in this order: slurmdbd, "
-            "which converts its database; slurmctld on all controllers; slurmd, some nodes at a time: nodes may stay "
-            "behind within Slurm's window. Then write the new versions into the cluster file, and "
+            f"{fold(others)}: the cluster file names other packages of Slurm for these hosts, and {FAB} upgrade "
+            f"exchanges those of one kind alone. By hand: {FAB} backup; then install the new packages in this order: "
+            "slurmdbd, which converts its database; slurmctld on all controllers; slurmd, some nodes at a time: nodes "
+            "may stay behind within Slurm's window. Then write the new versions into the cluster file, and "
             f"{FAB} deploy. Nothing was changed."
         )
 

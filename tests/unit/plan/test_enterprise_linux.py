@@ -147,7 +147,7 @@ def test_rpms_in_a_directory_when_one_is_missing_then_the_host_that_needs_it_is_
         (
             "",
             {},
-            'slurm: {packages: el-openhpc, version: "SERIES.*"}, for all hosts, or for compute',
+            'slurm: {packages: el-openhpc, version: "SERIES.*"}, for all hosts, in a group of',
         ),
         (OWN, {"os_id": "debian", "os_like": "", "codename": "trixie"}, "it runs debian, and the cluster file is for"),
         (OWN, {"os_id": "arch", "os_like": ""}, "it runs arch; slurmfab deploys to Debian, Ubuntu and Enterprise"),

@@ -144,7 +144,7 @@ def test_a_node_of_another_system_when_it_does_not_fit_then_it_alone_is_left_out
         ("24.11", ""),
         ("23.11", ""),
         ("25.11", "gives it Slurm 25.11, and slurmctld on c1 is 24.11.5"),
-        ("22.05", "Repair: name one of these for its group of nodes."),
+        ("22.05", "Repair: name one of these there."),
     ],
 )
 def test_a_bare_node_when_its_group_names_a_version_then_slurmctlds_window_decides(series: str, why: str) -> None:
@@ -159,7 +159,7 @@ def test_a_host_of_another_system_when_no_group_says_so_then_the_keys_to_choose_
     said = unfit(cluster(text), facts(text))["n2"]
     assert "it runs rocky, and the cluster file is for the distribution's packages there" in said
     assert 'slurm: {packages: el-smd, version: "SERIES.*"}' in said
-    assert "in their group" in said
+    assert "in a group of nodes, or as login_slurm" in said
 
 
 def test_a_controller_when_its_group_has_packages_of_its_own_then_that_is_refused() -> None:
@@ -172,6 +172,18 @@ def test_a_key_when_it_needs_an_unknown_package_on_one_system_then_the_hosts_the
     enterprise_linux.refuse_unfit(made("packages: {groups: [{hosts: n1, packages: [lmod]}]}\n"))
     with pytest.raises(InputError, match=r"^n2: the cluster file asks for .* it would need lmod there"):
         enterprise_linux.refuse_unfit(made("modules: lmod\n"))
+
+
+def test_a_login_host_when_the_file_says_its_packages_then_it_may_have_another_system_than_the_controller() -> None:
+    text = TEXT.replace("  - hosts: n2\n    slurm:", "login: n2\nlogin_slurm:")
+    known = cluster(text)
+    assert known.slurm_of("n2").packages == EL_SMD.word
+    assert unfit(known, facts(text)) == {}
+    made_of = replace(plan_input(known, facts(text)), slurm_keys={"slurm.asc": "KEY\n"})
+    (found,) = (one for one in packages.resources(made_of, "n2") if isinstance(one, DnfPackages))
+    assert found.names == EL_SMD.packages("login")
+    with pytest.raises(ClusterFileError, match="c1 is a controller"):
+        cluster(text.replace("login: n2", "login: [n2, c1]"))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +224,7 @@ def test_keys_and_directories_when_read_then_each_is_known_by_its_place(tmp_path
 
 
 def test_an_upgrade_when_a_group_has_its_own_packages_then_it_is_refused_with_the_order_by_hand() -> None:
-    with pytest.raises(InputError, match=r"^n2: a group of nodes has .* slurmdbd, .* slurmctld .* slurmd"):
+    with pytest.raises(InputError, match=r"^n2: the cluster file names other packages .* slurmdbd, .* slurmctld"):
         target.target_of(cluster(TEXT), "26.05", "")
 
 

@@ -187,11 +187,8 @@ def files_of_the_source_are_slurmfabs(cluster: Cluster) -> Complaints:
 
 def controllers_have_the_clusters_packages(cluster: Cluster) -> Complaints:
     """The version of the key `slurm` is the controllers', by which plans, upgrades and backups know Slurm's files."""
-    for number, group in enumerate(cluster.nodes):
-        controllers = [host for host in group.hosts if host in cluster.controllers and group.slurm is not None]
+    groups = ((("nodes", number, "slurm"), group.slurm, group.hosts) for number, group in enumerate(cluster.nodes))
+    for place, slurm, hosts in (*groups, (("login_slurm",), cluster.login_slurm, cluster.login)):
+        controllers = [host for host in hosts if host in cluster.controllers and slurm is not None]
         if controllers:
-            yield (
-                ("nodes", number, "slurm"),
-                f"{fold(controllers)} is a controller, whose packages the key slurm of the cluster says; put it into "
-                "another group",
-            )
+            yield place, f"{fold(controllers)} is a controller, whose packages the key slurm of the cluster says"

@@ -164,7 +164,7 @@ def wrong_slurm(
     if cluster.slurm_of(fact.name).series:
         having = f"the cluster file (slurm: {{version: …}}) gives it Slurm {found}"
         is_own = cluster.slurm_of(fact.name) != cluster.slurm
-        first = "name one of these for its group of nodes" if is_own else f"first, {FAB} upgrade --to {found}"
+        first = "name one of these there" if is_own else f"first, {FAB} upgrade --to {found}"
         return mixed.outside(having, expected, cluster.controller, first)
     having = f"its distribution ({fact.codename}) installs Slurm {found}"
     return mixed.outside(having, expected, cluster.controller, mixed.chosen(expected))
