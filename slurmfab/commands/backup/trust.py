@@ -10,16 +10,20 @@ from typing import Any
 
 from slurmfab.base import signatures
 from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.hostlist import fold
 from slurmfab.base.terminal import can_ask, in_one_line, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.accounting import User
-from slurmfab.cluster.inventory.cluster import HARMLESS, Cluster
+from slurmfab.cluster.inventory.cluster import HARMLESS, Cluster, NodeGroup
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.backup.archive import KIND, PART_TITLES, Backup
 from slurmfab.on_hosts.agent.backup import archive as parts
 from slurmfab.on_hosts.agent.backup.archive import unpacked_most
 from slurmfab.on_hosts.agent.backup.restored_state import members
+
+HARMLESS_OF_GROUP = frozenset({"hosts", "mig", "settings"})
+"""Fields of a group of nodes that are harmless; its other one says where packages come from, which root installs."""
 
 HARMLESS_OF_USER = frozenset({"name", "shell", "comment", "accounts", "associations", "quota"})
 """Fields of a user by which nobody becomes another user."""
@@ -33,6 +37,7 @@ def root_keys(cluster: Cluster) -> tuple[str, ...]:
     found = cluster.model_dump(mode="json", exclude_unset=True, include=set(Cluster.model_fields) - HARMLESS)
     others = {key: value for key, value in found.items() if key != "users"}
     lines = [line for key, value in others.items() for line in entries(key, value)]
+    lines += [line for group in cluster.nodes for line in of_group(group)]
     return (*lines, *(line for user in cluster.users for line in of_user(user)))
 
 
@@ -44,6 +49,12 @@ def entries(key: str, value: Any) -> Iterator[str]:
         yield from (f"{key}: {one_line(inner)}" for inner in value)
     else:
         yield f"{key}: {one_line(value)}"
+
+
+def of_group(group: NodeGroup) -> Iterator[str]:
+    """Yield a line for each key of a group of nodes that root obeys."""
+    found = group.model_dump(mode="json", exclude_unset=True, exclude=set(HARMLESS_OF_GROUP))
+    yield from (f"nodes.{fold(group.hosts)}.{key}: {one_line(value)}" for key, value in found.items())
 
 
 def of_user(user: User) -> Iterator[str]:
