@@ -17,7 +17,7 @@ TOOL_PACKAGES := age e2fsprogs rpm dnf createrepo-c gpg gpg-agent
 SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd))
 # Tests that are played on the stand-in for Enterprise Linux: those of its package manager, and some that are not about apt.
 EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py, \
-  el el_bundle el_logins selinux mixed accounts add_node come_and_go configless database drain_resume_status drift \
+  el el_bundle el_logins selinux mixed mixed_upgrade accounts add_node come_and_go configless database drain_resume_status drift \
   gres hand_made_files history import in_use power reboot rollback rotate_munge_key saved_plan second_controller \
   slurm_user stopped_slurmctld submit_script topology upgrade upgrade_back usage)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)

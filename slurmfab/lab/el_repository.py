@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slurmfab.lab import base, el_standin, slurm_repository
 from slurmfab.lab.command import CONTAINED, call
-from slurmfab.lab.spec import ENTERPRISE_LINUX, LabSpec
+from slurmfab.lab.spec import CONTROLLER, ENTERPRISE_LINUX, LabSpec
 
 LIBRARIES = "lab-libraries"  # the package of libraries
 KIND = "newer"
@@ -39,9 +39,9 @@ umount "$root/proc" "$root"
 """Shell script that makes the repository in an overlay on the stand-in's tree."""
 
 
-def newer_slurm(spec: LabSpec, progress: Callable[[str], None]) -> Path:
-    """Path of the repository with a newer Slurm for a lab's hosts; as `slurm_repository.ensure`."""
-    if spec.slurm_packages in ENTERPRISE_LINUX:
+def newer_slurm(spec: LabSpec, progress: Callable[[str], None], host: str = CONTROLLER) -> Path:
+    """Path of the repository with a newer Slurm for a host of a lab; as `slurm_repository.ensure`."""
+    if spec.kinds[host] in ENTERPRISE_LINUX:
         return ensure(spec.suite, progress)
     return slurm_repository.ensure(spec.suite, progress)
 

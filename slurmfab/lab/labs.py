@@ -70,7 +70,8 @@ def up(
     needs.ensure_room(progress)
     tree = Path(origin.base) if origin else base.ensure(spec.suite, progress)
     if spec.newer_slurm:
-        el_repository.newer_slurm(spec, progress)
+        for host in {kind: host for host, kind in spec.kinds.items()}.values():
+            el_repository.newer_slurm(spec, progress, host)
     _put_up(spec, tree, cluster_file, origin, progress)
     return load(spec.name)
 

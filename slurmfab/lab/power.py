@@ -111,7 +111,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
     # systemd looks for it once, before it makes any device, and supports no automount units without it.
     binds += [f"--bind={AUTOFS}"] if AUTOFS.exists() else []
     if spec.newer_slurm:
-        binds.append(f"--bind-ro={el_repository.newer_slurm(spec, lambda _: None)}:{slurm_repository.PLACE}")
+        binds.append(f"--bind-ro={el_repository.newer_slurm(spec, lambda _: None, host.name)}:{slurm_repository.PLACE}")
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **NETWORK_SETTINGS}
     if spec.suite in UNIFIED_SUITES or host.name in spec.unified:
         environment[UNIFIED] = "1"

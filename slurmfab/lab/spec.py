@@ -176,9 +176,7 @@ class LabSpec:
                 yield (f"The stand-in for Enterprise Linux is made of {UNDER_ENTERPRISE_LINUX}, not of {self.suite}.")
         if any(others.get(host, self.slurm_packages) in ENTERPRISE_LINUX for host in self.no_python):
             yield ("The stand-in for Enterprise Linux has python3.")
-        if others and self.newer_slurm:
-            yield ("A newer Slurm is there for one kind of packages alone.")
-        if self.slurm_packages in ENTERPRISE_LINUX[1:] and self.newer_slurm:
+        if self.newer_slurm and {self.slurm_packages, *others.values()} & {*ENTERPRISE_LINUX[1:]}:
             yield ("A newer Slurm for Enterprise Linux is there as SchedMD's packages alone: el-smd.")
 
     def _host_complaints(self) -> tuple[str, ...]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import words_of
 from stock import Stock
 
+from slurmfab.base.exit_codes import DONE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.cluster.slurm.platform import DEBIAN, EL_SMD
 from slurmfab.lab.el_standin import KEY, PLACE, SLURMS
 from slurmfab.on_hosts.agent.dnf import slurm_repository
@@ -83,10 +86,27 @@ def test_nodes_of_two_systems_when_they_fetch_slurms_files_then_jobs_run_on_both
     deployed.deploy_file(text)
 
 
-def test_an_upgrade_when_asked_for_then_it_is_refused_with_the_order_by_hand(deployed: DeployedLab) -> None:
-    refused = deployed.slurmfab("upgrade", "--plan", "--to", "26.05")
+def test_an_upgrade_when_it_is_to_a_suite_then_it_is_refused_because_not_all_have_suites(deployed: DeployedLab) -> None:
+    refused = deployed.slurmfab("upgrade", "--plan", "--suite", "sid")
     assert refused.returncode == 2, words_of(refused)
-    assert "n[2,5]: the cluster file names other packages of Slurm" in words_of(refused)
+    assert "--suite sid: n[2,5] would not get its Slurm" in words_of(refused)
+
+
+def test_an_update_when_planned_then_hosts_of_both_systems_are_asked(deployed: DeployedLab) -> None:
+    planned = deployed.slurmfab("update", "--plan", "--hosts", "n1,n2", "--json", "-")
+    assert planned.returncode in (0, SOMETHING_TO_DO), words_of(planned)
+    groups = json.loads(planned.stdout)["groups"]
+    assert {host for group in groups for host in group["hosts"]} == {"n1", "n2"}
+
+
+def test_scripts_when_ejected_then_each_host_installs_packages_of_its_own_system(
+    deployed: DeployedLab, tmp_path: Path
+) -> None:
+    done = deployed.slurmfab("eject", "--to", str(tmp_path / "scripts"))
+    assert done.returncode in (DONE, LEFT_OUT), words_of(done)  # LEFT_OUT: for settings of SELinux
+    texts = {host: (tmp_path / f"scripts/hosts/{host}.sh").read_text() for host in ("n1", "n2")}
+    assert ("slurm-client" in texts["n1"], "slurm-slurmd" in texts["n1"]) == (True, False)
+    assert ("slurm-client" in texts["n2"], "slurm-slurmd" in texts["n2"]) == (False, True)
 
 
 def test_a_node_of_each_system_when_added_like_one_of_its_kind_then_jobs_run_on_all(deployed: DeployedLab) -> None:

@@ -546,17 +546,28 @@ class Cluster(Model):
 
     def slurm_of(self, host: str) -> SlurmPackages:
         """Which packages of Slurm a host gets: those of its group of nodes or of login hosts, or else the cluster's."""
-        return self._slurm_by_host.get(host, self.slurm)
+        group = self._groups.get(host)
+        own = self.nodes[group].slurm if group is not None else self.login_slurm if host in self.login else None
+        return own or self.slurm
 
     @property
     def slurms(self) -> tuple[SlurmPackages, ...]:
         """Slurm's packages, each kind and source once: the cluster's, then those of some hosts."""
-        return tuple(dict.fromkeys((self.slurm, *self._slurm_by_host.values())))
+        others = (self.login_slurm if self.login else None, *(group.slurm for group in self.nodes))
+        return tuple(dict.fromkeys((self.slurm, *filter(None, others))))
+
+    def with_slurm(self, slurm: SlurmPackages) -> Cluster:
+        """This cluster with another key `slurm`, and its version in the keys of groups of nodes and login hosts."""
+        login = self.login_slurm and self.login_slurm.with_version_of(slurm)
+        groups = (
+            one.model_copy(update={"slurm": one.slurm and one.slurm.with_version_of(slurm)}) for one in self.nodes
+        )
+        return self.model_copy(update={"slurm": slurm, "login_slurm": login, "nodes": tuple(groups)})
 
     @cached_property
-    def _slurm_by_host(self) -> dict[str, SlurmPackages]:
-        places = [(self.login_slurm, self.login), *((group.slurm, group.hosts) for group in self.nodes)]
-        return {host: slurm for slurm, hosts in places if slurm is not None for host in hosts}
+    def _groups(self) -> dict[str, int]:
+        """The number of each compute node's group."""
+        return {host: number for number, group in enumerate(self.nodes) for host in group.hosts}
 
     @cached_property
     def _mig_by_node(self) -> dict[str, Layout]:

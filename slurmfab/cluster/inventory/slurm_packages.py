@@ -76,6 +76,15 @@ def series_of(version: str) -> SlurmVersion | None:
     return found if found.is_known else None
 
 
+def upstream(version: str) -> str:
+    """The wanted version of Slurm without the revision of a package.
+
+    >>> upstream("26.05.5-1~bpo13+1"), upstream("26.05.*")
+    ('26.05.5', '26.05.*')
+    """
+    return version.partition("-")[0]
+
+
 @written_as(_SUITE)
 def _check_suite(suite: str | None) -> str | None:
     if suite is not None and not _SUITE.fullmatch(suite):
@@ -243,6 +252,16 @@ class SlurmPackages(Model):
     def fits(self, version: str) -> bool:
         """Whether the version of a package is the wanted one, or none is wanted."""
         return fits(version, self.version or "")
+
+    def with_version_of(self, other: SlurmPackages) -> SlurmPackages:
+        """The same packages in the version of others, without a revision of packages of another kind.
+
+        Packages without a wanted version, and for others without one, stay as they are.
+        """
+        if self.version is None or other.version is None:
+            return self
+        version = other.version if other.packages == self.packages else upstream(other.version)
+        return self.model_copy(update={"version": version})
 
     @property
     def is_default(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -90,9 +90,9 @@ def ask_hosts(run: Run, facts: Mapping[str, HostFacts], state: str) -> dict[str,
     return {host: hosts[host] for host in cluster.hosts if host in hosts}
 
 
-def place_of(cluster: Cluster) -> dict[str, Any]:
+def place_of(cluster: Cluster, host: str) -> dict[str, Any]:
     """Where Slurm's packages are on a host, for the agent."""
-    kind = platform.named(cluster.slurm)
+    kind = platform.wanted(cluster, host)
     return {
         "manager": kind.manager.name,
         "names": kind.slurm_packages,
@@ -104,8 +104,8 @@ def place_of(cluster: Cluster) -> dict[str, Any]:
 def ask_host(run: Run, facts: HostFacts, state: str) -> HostState:
     """Ask one host what it has. Raises HostError if it does not answer, or its answer was refused."""
     cluster, host = run.inventory.cluster, facts.name
-    archives = platform.named(cluster.slurm).manager.archives
-    request: dict[str, Any] = {"op": "upgrade", **place_of(cluster), "paths": [archives]}
+    archives = platform.wanted(cluster, host).manager.archives
+    request: dict[str, Any] = {"op": "upgrade", **place_of(cluster, host), "paths": [archives]}
     if host in cluster.controllers:
         request |= {"state": state, "jobs": host == run.controller}
     if cluster.database and host in cluster.database_hosts:
@@ -131,20 +131,34 @@ def offers(
     for host, state in hosts.items():
         if state.packages:
             alike.setdefault((state.release, state.digest), []).append(host)
-    cluster = run.inventory.cluster.model_copy(update={"slurm": target})
-    wanted = replace(run.inventory, cluster=cluster)
-    request = {"op": "upgrade-offer", **place_of(cluster), "version": version, **source_of(wanted)}
+    wanted = replace(run.inventory, cluster=run.inventory.cluster.with_slurm(target))
     chosen = {some[0]: some for some in alike.values()}
-    run.progress.begin(f"asking {platform.named(cluster.slurm).manager.name}", tuple(chosen))
+    requests_by_host = {host: offer_request(wanted, host, version) for host in chosen}
+    run.progress.begin(f"asking {managers(wanted.cluster, chosen)}", tuple(chosen))
     found: dict[str, Offer] = {}
     own: dict[str, Offer] = {}
-    for host, answer in on_each(chosen, lambda host: ask_offer(run, host, request)):
+    for host, answer in on_each(chosen, lambda host: ask_offer(run, host, requests_by_host[host])):
         told = Offer(trouble=str(answer), asked_on=host) if isinstance(answer, SlurmfabError) else answer
         release = hosts[host].release
         found[release] = joined(found[release], told) if release in found else told
         own |= dict.fromkeys(chosen[host], told)
         run.progress.host_done(host)
     return found, own
+
+
+def managers(cluster: Cluster, hosts: Iterable[str]) -> str:
+    """The names of the package managers of hosts, for people."""
+    return " and ".join(sorted({platform.wanted(cluster, host).manager.name for host in hosts}))
+
+
+def offer_request(wanted: Inventory, host: str, version: str) -> dict[str, Any]:
+    """What a host is asked: what its package manager would install.
+
+    `wanted`: with the cluster as the upgrade leaves it. `version`: for hosts with the cluster's packages.
+    """
+    slurm = wanted.cluster.slurm_of(host)
+    version = version if slurm == wanted.cluster.slurm else slurm.version or version
+    return {"op": "upgrade-offer", **place_of(wanted.cluster, host), "version": version, **source_of(wanted, host)}
 
 
 def joined(one: Offer, other: Offer) -> Offer:
@@ -165,13 +179,14 @@ def ask_offer(run: Run, host: str, request: Mapping[str, Any]) -> Offer:
     return offer(host, answer_value(host, run.transport.call(host, request), "upgrade_offer"))
 
 
-def source_of(wanted: Inventory) -> dict[str, str]:
-    """The packages' source for the agent; empty for the hosts' own, InputError if its key file cannot be used."""
-    source = wanted.cluster.slurm.source
+def source_of(wanted: Inventory, host: str) -> dict[str, str]:
+    """The packages' source for the agent; empty for the host's own, InputError if its key file cannot be used."""
+    slurm = wanted.cluster.slurm_of(host)
+    source = slurm.source
     if isinstance(source, OtherSuite):
         return {"suite": source.suite}
     if isinstance(source, DnfRepository):
-        return slurm_source.asked_of_dnf(wanted.cluster.slurm, repository_key.read(wanted))
+        return slurm_source.asked_of_dnf(slurm, repository_key.read(wanted))
     if isinstance(source, AptRepository):
         lines = ["Types: deb", f"URIs: {' '.join(source.uris)}", f"Suites: {' '.join(source.suites)}"]
         lines += [f"Components: {' '.join(source.components)}"] if source.components else []

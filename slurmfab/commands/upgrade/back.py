@@ -12,7 +12,7 @@ from slurmfab.base.exit_codes import DONE
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
-from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
+from slurmfab.cluster.inventory.edits.slurm_key import with_slurm, with_versions
 from slurmfab.cluster.slurm import platform
 from slurmfab.commands.backup import archive, decryption, restoring, trust
 from slurmfab.commands.backup.archive import Backup
@@ -96,8 +96,8 @@ def put_back(run: Run, backup: Backup, before: Mapping[str, Mapping[str, str]]) 
         some = [host for host in wanted if daemon in there[host].programs]
         change_each(run, "stop", some, Service(daemon, running=False))
     require(run, wanted, "did not stop its daemons")
-    exchanged = kinds(platform.named(run.inventory.cluster.slurm)).exchanged
-    work_on_each(run, wanted, lambda host: change_each(run, "packages", (host,), exchanged(wanted[host])))
+    exchanged = {host: kinds(platform.wanted(run.inventory.cluster, host)).exchanged for host in wanted}
+    work_on_each(run, wanted, lambda host: change_each(run, "packages", (host,), exchanged[host](wanted[host])))
     require(run, wanted, "did not get the packages of before")
     write_key(run, backup)
     under_way.put(run, None)
@@ -120,6 +120,7 @@ def write_key(run: Run, backup: Backup) -> None:
     path, old = run.inventory.path, restoring.cluster_text(backup)
     now, there = loading.read_text(path), loading.parse(old, str(path))
     here = loading.parse(now, str(path))
-    is_same = here.model_dump(exclude={"slurm"}) == there.model_dump(exclude={"slurm"})
-    file_writing.write(run, old if is_same else with_slurm(now, there.slurm))
-    run.change_cluster(replace(run.inventory, cluster=here.model_copy(update={"slurm": there.slurm})), run.hosts)
+    is_same = here.with_slurm(there.slurm).model_dump() == there.model_dump()
+    text = old if is_same else with_versions(with_slurm(now, there.slurm), here.with_slurm(there.slurm))
+    file_writing.write(run, text)
+    run.change_cluster(replace(run.inventory, cluster=loading.parse(text, str(path))), run.hosts)

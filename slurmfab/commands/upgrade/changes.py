@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.slurm.platform import named
+from slurmfab.cluster.slurm.platform import wanted as wanted_on
 from slurmfab.commands.nodes.batches import batch_size, batches
 from slurmfab.commands.upgrade.plan import HostVersions, UpgradeStep
 from slurmfab.commands.upgrade.refusals import series as of
@@ -58,8 +58,8 @@ class Changes:
         wanted = step.packages.get(host, {})
         if not wanted:
             return ()
-        exchanged = kinds(named(self.cluster.slurm)).exchanged
-        source = slurm_source.of_upgrade(self.cluster.slurm, self.slurm_keys)
+        exchanged = kinds(wanted_on(self.cluster, host)).exchanged
+        source = slurm_source.of_upgrade(self.cluster.slurm_of(host), self.slurm_keys)
         others = tuple(f"{name}={version}" for name, version in sorted(self.hosts[host].others.items()))
         versions = tuple(f"{name}={version}" for name, version in sorted(wanted.items()))
         return (*((source,) if source else ()), exchanged(versions, others, self.stops(step, host)))

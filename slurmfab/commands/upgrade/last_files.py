@@ -30,7 +30,7 @@ from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 
 def with_files(run: Run, plan: UpgradePlan, facts: Mapping[str, HostFacts], final: SlurmPackages) -> UpgradePlan:
     """A plan with the last step, to the final key `slurm`, or the reasons for which it would be refused."""
-    cluster = run.inventory.cluster.model_copy(update={"slurm": final})
+    cluster = run.inventory.cluster.with_slurm(final)
     inventory = replace(run.inventory, cluster=cluster)
     there = {host: after(fact, plan.hosts[host]) for host, fact in facts.items() if host in plan.hosts}
     try:

@@ -42,7 +42,7 @@ def make(asked: Asked, at_once: str = "10%", *, drain: bool = False) -> UpgradeP
     hosts = versions_of(asked)
     to = target_series(asked, hosts)
     have = refusals.oldest(asked, hosts) or to
-    cluster, state = asked.cluster.model_copy(update={"slurm": asked.target}), state_directory(asked)
+    cluster, state = asked.cluster.with_slurm(asked.target), state_directory(asked)
     there = Changes(cluster, hosts, str(to), state, at_once=at_once, drain=drain)
     todo = tuple(map(there.told, steps(asked.cluster, hosts, is_under_way=asked.is_under_way)))
     reasons = list(refusals.refusals(asked, hosts, to))

@@ -55,9 +55,9 @@ def refusals(asked: Asked, hosts: Mapping[str, HostVersions], to: SlurmVersion) 
 def of_source(asked: Asked, hosts: Mapping[str, HostVersions]) -> Iterator[str]:
     """Yield why hosts could not get the new packages."""
     wanted = f"Slurm {asked.version}" if asked.version else f"Slurm from the suite {asked.suite}"
-    manager = platform.named(asked.cluster.slurm).manager.name
     for release, offer in asked.offers.items():
-        some = fold(host for host, state in asked.hosts.items() if state.release == release)
+        hosts_of = [host for host, state in asked.hosts.items() if state.release == release]
+        some, manager = fold(hosts_of), platform.wanted(asked.cluster, hosts_of[0]).manager.name
         if offer.trouble:
             yield f"{some} ({release}): {manager} would not install {wanted}: {offer.trouble}"
         elif offer.removed:
@@ -74,7 +74,7 @@ def of_source(asked: Asked, hosts: Mapping[str, HostVersions]) -> Iterator[str]:
     yield from of_uneven_offers(hosts)
     bare = [host for host, state in asked.hosts.items() if not state.packages and asked.cluster.roles(host)]
     if bare:
-        kind = asked.target.packages
+        kind = asked.cluster.slurm_of(bare[0]).packages
         yield (
             f"{fold(bare)}: there is none of Slurm's packages of the kind that the cluster file names (slurm: "
             f"{{packages: {kind}}}). Deploy first: {FAB} deploy; an upgrade does not change the kind."

@@ -11,9 +11,9 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import columns, write
 from slurmfab.cluster.inventory import loading
-from slurmfab.cluster.inventory.edits.slurm_key import with_slurm
+from slurmfab.cluster.inventory.edits.slurm_key import with_slurm, with_versions
 from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
-from slurmfab.cluster.slurm.platform import named
+from slurmfab.cluster.slurm import platform
 from slurmfab.commands.checks import runner
 from slurmfab.commands.upgrade import asking, hints, last_files, proof, target, under_way
 from slurmfab.commands.upgrade import planning as plans
@@ -118,11 +118,11 @@ def write_target(run: Run, final: SlurmPackages) -> None:
     """Write the new version and source into the cluster file, and go on with that; InputError if it is not safe."""
     path = run.inventory.path
     before = loading.read_text(path)
-    after = with_slurm(before, final)
+    after = with_versions(with_slurm(before, final), run.inventory.cluster.with_slurm(final))
     if after == before:
         return
     file_writing.write(run, after)
-    cluster = run.inventory.cluster.model_copy(update={"slurm": final})
+    cluster = run.inventory.cluster.with_slurm(final)
     run.change_cluster(replace(run.inventory, cluster=cluster), run.hosts)
     run.progress.line(f"{path}: slurm.version is {final.version} now.")
 
@@ -172,8 +172,10 @@ def back_up(run: Run, plan: UpgradePlan, wanted: SlurmPackages) -> None:
     if known:
         run.progress.line(f"Backup of this upgrade, proved before: {known}.")
         return
-    cluster = run.inventory.cluster.model_copy(update={"slurm": wanted})
-    told = {"manager": named(cluster.slurm).manager.name, **asking.source_of(replace(run.inventory, cluster=cluster))}
+    cluster = run.inventory.cluster.with_slurm(wanted)
+    host = cluster.database.host if cluster.database else cluster.controller
+    source_there = asking.source_of(replace(run.inventory, cluster=cluster), host)
+    told = {"manager": platform.wanted(cluster, host).manager.name, **source_there}
     source = tuple(told.items())
     dump = replace(Changes(cluster, plan.hosts, str(plan.target.series), "").proved_dump(), source=source)
     under_way.note_backup(run, proof.proved_backup(run, dump))

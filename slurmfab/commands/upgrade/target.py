@@ -49,14 +49,19 @@ def target_of(cluster: Cluster, to: str, suite: str) -> SlurmPackages:
     """
     present = cluster.slurm
     refuse_source(present)
-    refuse_several_kinds(cluster)
+    refuse_other_sources(cluster, suite)
     wanted = with_options(present, to, suite)
+    refuse_directory(cluster, wanted)
+    return wanted
+
+
+def refuse_directory(cluster: Cluster, wanted: SlurmPackages) -> None:
+    """Refuse packages that come from no package source of hosts, by InputError."""
     if isinstance(wanted.source, PackageDirectory) or cluster.bundle:
         raise InputError(
             f"{FAB} upgrade gets packages from the hosts' package sources; it sends none from a directory or a bundle. "
             "Make a repository of them (slurm: {source: {uris: …}}). Nothing was changed."
         )
-    return wanted
 
 
 def with_options(present: SlurmPackages, to: str, suite: str) -> SlurmPackages:
@@ -97,17 +102,17 @@ def refuse_source(present: SlurmPackages) -> None:
         )
 
 
-def refuse_several_kinds(cluster: Cluster) -> None:
-    """Refuse a cluster whose hosts have packages of several kinds or sources, by InputError, with the order by hand."""
+def refuse_other_sources(cluster: Cluster, suite: str) -> None:
+    """Refuse, by InputError, a suite for hosts of several kinds, and packages of theirs that no source has."""
     others = [host for host in cluster.hosts if cluster.slurm_of(host) != cluster.slurm]
-    if others:
+    if others and suite:
         raise InputError(
-            f"{fold(others)}: the cluster file names other packages of Slurm for these hosts, and {FAB} upgrade "
-            f"exchanges those of one kind alone. By hand: {FAB} backup; then install the new packages in this order: "
-            "slurmdbd, which converts its database; slurmctld on all controllers; slurmd, some nodes at a time: nodes "
-            "may stay behind within Slurm's window. Then write the new versions into the cluster file, and "
-            f"{FAB} deploy. Nothing was changed."
+            f"--suite {suite}: {fold(others)} would not get its Slurm, since the cluster file names other packages for "
+            f"these hosts. Name a version that all sources have: {FAB} upgrade --to {NEWEST}. Nothing was changed."
         )
+    for host in others:
+        refuse_source(cluster.slurm_of(host))
+        refuse_directory(cluster, cluster.slurm_of(host))
 
 
 def asked_version(target: SlurmPackages, to: str, suite: str) -> str:

@@ -47,7 +47,7 @@ def test_spec_when_hosts_have_packages_from_the_start_then_they_are_sorted_by_ho
         ({"other_packages": ("n9:el",)}, 'other_packages names "n9"'),
         ({"other_packages": ("n1:el",), "suite": "bookworm"}, "made of trixie, not of bookworm"),
         ({"other_packages": ("n1:el",), "no_python": ("n1",)}, "has python3"),
-        ({"other_packages": ("n1:el-smd",), "newer_slurm": True}, "for one kind of packages alone"),
+        ({"other_packages": ("n1:el",), "newer_slurm": True}, "is there as SchedMD's packages alone: el-smd"),
         ({"nodes": 0}, "1 to 200"),
         ({"nodes": 201}, "1 to 200"),
         ({"gpus": ("n1",)}, "HOST:COUNT"),

@@ -14,14 +14,15 @@ from support import cluster, plan_input, prepared
 from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import loading, repository_key, slurm_package_files
-from slurmfab.cluster.inventory.edits import writing
+from slurmfab.cluster.inventory.edits import slurm_key, writing
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
 from slurmfab.cluster.slurm.platform import DEBIAN, EL_SMD, Platform
 from slurmfab.commands.bundle import making
 from slurmfab.commands.doctor import hosts as doctor
 from slurmfab.commands.rehearse import twin
-from slurmfab.commands.upgrade import target
+from slurmfab.commands.upgrade import asking, target
 from slurmfab.core.plan.phases import former, log_rotation, packages, slurm_source, users
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import enterprise_linux
@@ -223,9 +224,46 @@ def test_keys_and_directories_when_read_then_each_is_known_by_its_place(tmp_path
     assert [*repository_key.read(replace(known, cluster=cluster(TEXT)))] == ["slurm.asc"]
 
 
-def test_an_upgrade_when_a_group_has_its_own_packages_then_it_is_refused_with_the_order_by_hand() -> None:
-    with pytest.raises(InputError, match=r"^n2: the cluster file names other packages .* slurmdbd, .* slurmctld"):
-        target.target_of(cluster(TEXT), "26.05", "")
+@pytest.mark.parametrize(
+    ("group", "suite", "why"),
+    [
+        (GROUP, "", ""),
+        (GROUP, "sid", "--suite sid: n2 would not get its Slurm"),
+        ("packages: none, version: '24.11.*'", "", "Slurm is of no package here"),
+        ("packages: el-smd, version: '24.11.*', source: {directory: rpms}", "", "sends none from a directory"),
+    ],
+)
+def test_an_upgrade_when_a_group_has_its_own_packages_then_only_what_no_source_has_is_refused(
+    group: str, suite: str, why: str
+) -> None:
+    known = cluster(TEXT.replace(GROUP, group))
+    if why:
+        with pytest.raises(InputError, match=why):
+            target.target_of(known, "" if suite else "26.05", suite)
+    else:
+        assert target.target_of(known, "26.05", suite).version == "26.05.*"
+
+
+@pytest.mark.parametrize(
+    ("version", "theirs"), [("26.05.*", "26.05.*"), ("26.05.5", "26.05.5"), ("26.05.5-1~bpo13+1", "26.05.5")]
+)
+def test_an_upgrade_when_its_version_is_one_of_a_package_then_other_kinds_get_slurms(version: str, theirs: str) -> None:
+    new = cluster(TEXT).with_slurm(SlurmPackages(version=version))
+    assert (new.slurm_of("n1").version, new.slurm_of("n2").version) == (version, theirs)
+    assert new.slurm_of("n2").source == cluster(TEXT).slurm_of("n2").source
+    text = slurm_key.with_versions(slurm_key.with_slurm(TEXT, new.slurm), new)
+    assert cluster(text).slurms == new.slurms
+    assert text.startswith(TEXT.replace("24.11.*", theirs))
+
+
+def test_hosts_of_two_systems_when_asked_for_an_upgrade_then_each_is_asked_for_its_own_packages(tmp_path: Path) -> None:
+    (tmp_path / "slurm.asc").write_bytes(b"\x99\x00\x01\x04")
+    wanted = cluster(TEXT).with_slurm(SlurmPackages(version="26.05.5-1"))
+    known = Inventory(wanted, Lock(), tmp_path / "cluster.yaml")
+    ours, theirs = (asking.offer_request(known, host, "26.05.5-1") for host in ("n1", "n2"))
+    assert (ours["manager"], ours["version"], "repo" in ours) == ("apt", "26.05.5-1", False)
+    assert (theirs["manager"], theirs["version"], "repo" in theirs) == ("dnf", "26.05.5", True)
+    assert asking.managers(wanted, ("n1", "n2")) == "apt and dnf"
 
 
 def test_doctor_when_hosts_are_of_two_systems_then_each_is_judged_by_its_own_packages() -> None:

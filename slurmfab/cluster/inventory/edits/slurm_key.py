@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from slurmfab.base.errors import ClusterFileError, InputError
@@ -12,7 +13,9 @@ from slurmfab.cluster.inventory.yaml_nodes import compose
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode
 
+    from slurmfab.cluster.inventory.cluster import Cluster
     from slurmfab.cluster.inventory.slurm_packages import SlurmPackages
+    from slurmfab.cluster.inventory.slurm_settings import Place
 
 _WHERE = "the cluster file"
 _KEY = "slurm"
@@ -40,6 +43,38 @@ def with_slurm(text: str, wanted: SlurmPackages) -> str:
     if found.slurm != wanted or found.model_dump(exclude={_KEY}) != old.model_dump(exclude={_KEY}):
         raise _unsafe(values)
     return new
+
+
+def with_versions(text: str, wanted: Cluster) -> str:
+    """The text with the versions of the keys `slurm` of groups of nodes and of login hosts that a cluster has.
+
+    Raises InputError if the file is written in a way that cannot be changed safely.
+    """
+    old = loading.parse(text, _WHERE)
+    root = compose(text, _WHERE)
+    edits = Edits(text)
+    for place, before, after in _others(old, wanted):
+        if before != after and after is not None:
+            value: Any = root
+            for key in (*place, "version"):
+                value = value.value[key] if isinstance(key, int) else _value_of(value, key)
+            edits.replace_scalar(value, after.version or "", in_flow=True)
+    new = edits.applied()
+    if loading.parse(new, _WHERE).slurms != wanted.slurms:
+        raise _unsafe({str(place[-1]): after for place, _, after in _others(old, wanted)})
+    return new
+
+
+def _others(old: Cluster, wanted: Cluster) -> Iterator[tuple[Place, SlurmPackages | None, SlurmPackages | None]]:
+    """Yield the place of each key beside the cluster's, with its value in both."""
+    yield ("login_slurm",), old.login_slurm, wanted.login_slurm
+    for number, (before, after) in enumerate(zip(old.nodes, wanted.nodes, strict=True)):
+        yield ("nodes", number, "slurm"), before.slurm, after.slurm
+
+
+def _value_of(mapping: Any, name: str) -> Any:
+    """The value of a key that exists."""
+    return next(value for key, value in mapping.value if key.value == name)
 
 
 def _changed(text: str, pairs: Pairs) -> str:
