@@ -162,7 +162,9 @@ def collect(run: Run, host: str, to: str) -> Path:
     of_slurm = (one for some in slurm_package_files.read(run.inventory).values() for one in some)
     beside = (*deb_files.read(run.inventory).values(), *of_slurm)
     fitting = tuple(one for one in beside if one.is_for(facts[host].architecture))
-    files = tuple(one for one in fitting if isinstance(one, DebFile))
+    has_debs = wanted(run.inventory.cluster, host).manager != DNF
+    files = tuple(one for one in fitting if has_debs and isinstance(one, DebFile))
+    others = tuple(one for one in fitting if not isinstance(one, DebFile))
     place = Path(to)
     is_file = is_file_path(to)
     directory = place.parent if is_file else (place if to else run.inventory.path.parent)
@@ -173,7 +175,7 @@ def collect(run: Run, host: str, to: str) -> Path:
     archive_file = Archive(str(directory), f"bundle.{os.getpid()}", "")
     try:
         with slurms_source(run, facts[host]):
-            index = fetch(run, facts[host], archive_file, files, lend(run, facts[host], fitting))
+            index = fetch(run, facts[host], archive_file, files, lend(run, facts[host], others))
         archive_file.name = f"{INCOMPLETE}{os.getpid()}"
         sign = signatures.signer(archive.KIND.name, run.progress.line)
         finished = Path(archive_file.finish(manifest(run, facts[host], index, files), sign))
