@@ -48,7 +48,7 @@ class Slurm(Context):
                 return subprocess.CompletedProcess(argv, 1, b"", self.refuses.encode())
             self.update(dict(word.split("=", 1) for word in argv[2:]))
             return subprocess.CompletedProcess(argv, 0, b"", b"")
-        if self.hiccups and any("State=UNDRAIN" in update for update in self.updates):
+        if self.hiccups and any("State=IDLE" in update for update in self.updates):
             self.hiccups -= 1
             raise ResourceFailed("slurmctld does not answer")
         shown = "".join(map(self.shown, self.nodes))
@@ -61,7 +61,7 @@ class Slurm(Context):
             if settings["State"] == "RESUME":
                 self.nodes[name] = (state.replace("+DRAIN", "").replace("DOWN", "IDLE"), reason, by)
                 self.silent[name] = 3
-            elif settings["State"] == "UNDRAIN":
+            elif settings["State"] == "IDLE":
                 self.nodes[name] = (state.replace("+DRAIN", ""), reason, by)
             else:
                 self.nodes[name] = (f"{state}+DRAIN", settings["Reason"], "root")

@@ -136,7 +136,7 @@ def test_a_node_that_was_down_is_tried_once_slurmctld_has_heard_of_it_again(root
     slurm = TryingSlurm(str(root), nodes=nodes)
     assert trial(slurm, "n3", "n4").status == "changed"
     assert sorted(slurm.trials) == [("n3", True), ("n4", True)]
-    assert sorted(slurm.updates) == [("NodeName=n3", "State=RESUME"), ("NodeName=n4", "State=UNDRAIN")]
+    assert sorted(slurm.updates) == [("NodeName=n3", "State=RESUME"), ("NodeName=n4", "State=IDLE")]
 
 
 def test_a_node_on_which_no_job_runs_is_drained_again_and_the_others_are_let_in(root: Path) -> None:

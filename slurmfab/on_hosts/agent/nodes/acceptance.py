@@ -36,8 +36,8 @@ JOB_SECONDS, WORK_SECONDS = 120.0, 360.0  # the longest time of a job that runs 
 
 PARALLEL_JOBS = 32
 OPENED_SECONDS = 10
-"""Time that a node gets to respond after it was resumed. slurmctld checks about once a second, and a job that is
-submitted before that stays pending for seconds.
+"""Time that a node that was DOWN gets to respond after it was resumed. slurmctld checks about once a second, and a job
+that is submitted before that stays pending for seconds.
 """
 
 LONGEST_REASON = 200
@@ -112,8 +112,9 @@ class NodeAcceptance(Resource):
     def resume(self, context: Context, node: str, *, is_down: bool) -> bool:
         """Resume a node and return whether Slurm accepted that; otherwise the node is drained again."""
         try:
-            # After RESUME slurmctld waits until the node responds again, which is needed only if it was DOWN.
-            complaint = update(context, [node], "State=RESUME" if is_down else "State=UNDRAIN")
+            # After RESUME and UNDRAIN slurmctld waits, up to a second, until the node responds again. One that was not
+            # DOWN has registered, and answers.
+            complaint = update(context, [node], "State=RESUME" if is_down else "State=IDLE")
         except ResourceFailed as error:
             complaint = str(error)
         if complaint:
