@@ -118,18 +118,20 @@ def of_hosts(
 
     def look() -> Iterator[Finding]:
         has_bundle = bool(known.cluster.bundle)
+        through = known.cluster.controller if known.cluster.packages.through else ""
         policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in wanted}
         policies |= session.relay_policies(known)
         progress = output.progress()
         transport = SshTransport(route.to_hosts(known.cluster), policies, tell=progress.line)
         try:
             progress.begin("logging in", wanted)
-            answers = hosts.ask_all(transport, wanted, with_mirrors=not has_bundle)
+            answers = hosts.ask_all(transport, wanted, () if has_bundle else [through] if through else wanted)
         finally:
             progress.end()
             transport.close()
         sleepers = [host for host in wanted if may_sleep(known.cluster, host)]
-        yield from hosts.judged(answers, has_bundle=has_bundle, slurm_of=known.cluster.slurm_of, sleepers=sleepers)
+        slurm_of = known.cluster.slurm_of
+        yield from hosts.judged(answers, has_bundle=has_bundle, through=through, slurm_of=slurm_of, sleepers=sleepers)
 
     yield from guarded("hosts", look)
 

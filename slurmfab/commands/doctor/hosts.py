@@ -111,9 +111,13 @@ class Answer:
     system: System
 
 
-def ask_all(transport: SshTransport, hosts: Iterable[str], *, with_mirrors: bool) -> dict[str, Answer | SlurmfabError]:
-    """Log in to all hosts at once and ask them."""
-    return dict(on_each(hosts, lambda host: ask(SshShell(host, transport.connection(host)), with_mirrors=with_mirrors)))
+def ask_all(
+    transport: SshTransport, hosts: Iterable[str], fetching: Collection[str]
+) -> dict[str, Answer | SlurmfabError]:
+    """Log in to all hosts at once and ask them; those that are `fetching` packages themselves about mirrors, too."""
+    return dict(
+        on_each(hosts, lambda host: ask(SshShell(host, transport.connection(host)), with_mirrors=host in fetching))
+    )
 
 
 def ask(shell: SshShell, *, with_mirrors: bool) -> Answer:
@@ -152,10 +156,15 @@ def judged(
     answers: Mapping[str, Answer | SlurmfabError],
     *,
     has_bundle: bool,
+    through: str = "",
     slurm_of: SlurmOf = lambda _: SlurmPackages(),
     sleepers: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Yield what is to be said of the hosts' answers, or why there is none; Slurm may have switched sleepers off."""
+    """Yield what is to be said of the hosts' answers, or why there is none.
+
+    `through`: the host through which all get packages; empty where each fetches its own. `sleepers`: hosts that Slurm
+    may have switched off.
+    """
     for host, answer in sorted(answers.items()):
         if type(answer) is Unreachable and host in sleepers:
             yield warning(host, answer.reason, f"Slurm may have switched it off, which {FAB} status shows.")
@@ -168,9 +177,14 @@ def judged(
         yield ok("hosts", f"{fold(sorted(there))}: the login works")
         yield from judged_system({host: one.system for host, one in there.items()}, slurm_of)
         yield from judged_clocks(there)
-        of_apt = {host: answer for host, answer in there.items() if named(slurm_of(host)).manager == APT}
+        of_apt = {host: answer for host, answer in there.items() if fetches(host, slurm_of, through)}
         if of_apt:
             yield from judged_mirrors(of_apt, has_bundle=has_bundle)
+
+
+def fetches(host: str, slurm_of: SlurmOf, through: str) -> bool:
+    """Whether a host has apt, and fetches packages itself."""
+    return named(slurm_of(host)).manager == APT and through in ("", host)
 
 
 def judged_clocks(answers: Mapping[str, Answer]) -> Iterator[Finding]:

@@ -112,6 +112,12 @@ def test_mirrors_when_hosts_cannot_reach_one_then_hosts_and_reason_are_named() -
     assert judged({"n1": broken}, has_bundle=True)["package mirrors"].state == OK
 
 
+def test_mirrors_when_packages_come_through_one_host_then_the_others_need_none() -> None:
+    answers = {"ctl": answer(), "n1": Answer(0.0, 0.1, {}, TRIXIE)}
+    found = {one.subject: one for one in hosts.judged(answers, has_bundle=False, through="ctl")}["package mirrors"]
+    assert (found.state, found.text) == (OK, "ctl: all package sources answer")
+
+
 def test_mirrors_when_a_host_has_none_then_that_is_told() -> None:
     assert "no package source" in judged({"n1": Answer(0.0, 0.1, {}, TRIXIE)})["package mirrors"].text
 
