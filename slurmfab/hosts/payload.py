@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import threading
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from slurmfab.base.program_name import FAB
+from slurmfab.hosts.compressed import compressed
 from slurmfab.on_hosts.agent.kinds import KINDS
 from slurmfab.on_hosts.agent.main import MODULE_OF, MODULES, OPERATIONS
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
 
 ON_HOSTS = "slurmfab.on_hosts"
 PACKAGE = f"{ON_HOSTS}.agent"
@@ -38,19 +35,19 @@ _CHOOSING = threading.Lock()  # many hosts need the same modules at the same tim
 
 
 @functools.cache
-def folder(package: str) -> Traversable:
-    """The data of a package."""
-    return resources.files(package)
+def folder(package: str) -> str:
+    """The directory of a package."""
+    return str(Path(__file__).parents[2] / package.replace(".", "/"))
 
 
 @functools.cache
 def module_names(package: str = PACKAGE) -> frozenset[str]:
     """The names of all modules of a package, such as `main` and `files.file`."""
 
-    def below(folder: Traversable, prefix: str) -> Iterator[str]:
-        for entry in folder.iterdir():
+    def below(folder: str, prefix: str) -> Iterator[str]:
+        for entry in os.scandir(folder):
             if entry.is_dir():
-                yield from below(entry, f"{prefix}{entry.name}.")
+                yield from below(entry.path, f"{prefix}{entry.name}.")
             elif entry.name.endswith(".py") and entry.name != "__init__.py":
                 yield prefix + entry.name[:-3]
 
@@ -59,8 +56,8 @@ def module_names(package: str = PACKAGE) -> frozenset[str]:
 
 @functools.cache
 def source_of(name: str, package: str = PACKAGE) -> str:
-    """The source text of a module, read as package data, so that it works from a wheel and from a checkout."""
-    return folder(package).joinpath(f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
+    """The source text of a module."""
+    return Path(f"{folder(package)}/{name.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
 @functools.cache
@@ -121,7 +118,6 @@ def _needed(operation: str, dry_run: bool, kinds: frozenset[str]) -> frozenset[s
 
 
 PROGRAM_NAME = "core.program_name"  # the module that holds the name of the program that users run
-LEVEL = 6  # level of zlib compression: a higher one takes twice as long and saves 1% of the size
 GREETING = "slurmfab-agent 1"  # the first line of the agent's output, with the version of this protocol
 
 
@@ -156,7 +152,7 @@ def payload(names: frozenset[str] | None = None) -> bytes:
     with _PACKING:
         if wanted not in _PACKED:
             sources = {f"{PACKAGE}.{name}": source_sent(name) for name in sorted(wanted)}
-            _PACKED[wanted] = zlib.compress(json.dumps(sources).encode("ascii"), LEVEL)
+            _PACKED[wanted] = compressed(json.dumps(sources).encode("ascii"))
         return _PACKED[wanted]
 
 
