@@ -73,7 +73,7 @@ def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None 
 
     Raises Unreachable, with its subclasses for host keys and logins; InputError if the private key cannot be read.
     """
-    client = paramiko.SSHClient()
+    client = Client()
     arguments = login(route, policy)
     policy.consult(route)
     client.set_missing_host_key_policy(policy)
@@ -92,6 +92,15 @@ def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None 
         limit.cancel()
     transport_of(client).set_keepalive(KEEPALIVE_SECONDS)
     return client
+
+
+class Client(paramiko.SSHClient):
+    """A client without tables of known hosts, which `PinnedKey` replaces: a look into one makes a class, of 5 KiB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._system_host_keys: dict[str, object] = {}
+        self._host_keys: dict[str, object] = {}
 
 
 def way_to(route: Route, gateway: paramiko.SSHClient | None) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import os
 import re
 import subprocess
 import tempfile
@@ -89,7 +90,7 @@ class KnownHost:
         for entry in self._entries((*self._names, *self._plain_names), REVOKED):
             if entry.key == key:
                 return str(entry.path)
-        return next((file for file in self.revoked_files if is_revoked(Path(file).expanduser(), key)), "")
+        return next((file for file in self.revoked_files if is_revoked(at_home(file), key)), "")
 
     def has_authority(self) -> bool:
         """Whether a certificate authority is known for the host."""
@@ -107,7 +108,17 @@ class KnownHost:
     def _entries(self, names: tuple[str, ...], marker: str = "") -> Iterator[Entry]:
         """Yield the lines of all files with a marker about any of these names, those of the first file first."""
         for file in self.files:
-            yield from entries_of(Path(file).expanduser()).get(marker, NO_ENTRIES).about(names)
+            yield from entries_of(at_home(file)).get(marker, NO_ENTRIES).about(names)
+
+
+def at_home(file: str) -> Path:
+    """The path of a file that may begin with `~`."""
+    return _at_home(file, os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=64)
+def _at_home(file: str, _home: str | None) -> Path:
+    return Path(file).expanduser()
 
 
 def entries_of(path: Path) -> Mapping[str, Entries]:

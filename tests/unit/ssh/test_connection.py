@@ -6,7 +6,7 @@ import hmac
 import queue
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
 import paramiko
@@ -306,6 +306,16 @@ def test_an_open_connection_gets_keepalives_while_nothing_is_asked_and_has_no_ti
         limit.join(connection.OPEN_SECONDS / 2)
         assert not limit.is_alive()
     opened.close()
+
+
+def test_a_login_when_it_is_made_then_makes_no_classes_that_stay(open_sshd: tuple[OpenServer, Route]) -> None:
+    _, route = open_sshd
+    before = len(MutableMapping.__subclasses__())
+    client = connect(route, PinnedKey("n1", {}, accept_new=True))
+    try:
+        assert len(MutableMapping.__subclasses__()) == before
+    finally:
+        client.close()
 
 
 def test_a_host_with_another_key_than_the_pinned_one_gets_no_login(open_sshd: tuple[OpenServer, Route]) -> None:
