@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slurmfab.base.json_output import as_json
+from slurmfab.cli.tasks.command import load_quickly
 from slurmfab.cluster.facts import Account, Cgroup, Gpu, Hardware, HostFacts
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -239,6 +240,7 @@ def measure(nodes: int, directory: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, print, and write the JSON that was asked for."""
+    load_quickly()  # as the program itself: otherwise Python looks for garbage a thousand times
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=10000, help="compute nodes, a multiple of 1000 (default: 10000)")
     parser.add_argument("--json", default="", help="file for the result as JSON, - for standard output")

@@ -507,7 +507,7 @@ class Cluster(Model):
 
     def roles(self, host: str) -> tuple[str, ...]:
         """The roles of a host: any of `controller`, `database`, `login` and `compute`, in this order."""
-        return tuple(role for role, hosts in self._hosts_by_role.items() if host in hosts)
+        return self._roles_by_host.get(host, ())
 
     def limits_on(self, host: str) -> LoginLimits | None:
         """What each user may use on a login host; there are always limits beside slurmctld."""
@@ -520,13 +520,20 @@ class Cluster(Model):
         return self.roles(host) == ("database",)
 
     @cached_property
-    def _hosts_by_role(self) -> dict[str, Collection[str]]:
-        return {
+    def _roles_by_host(self) -> dict[str, tuple[str, ...]]:
+        by_role: dict[str, Collection[str]] = {
             "controller": self.controllers,
             "database": self.database_hosts,
             "login": self.login,
             "compute": self._settings_by_node,
         }
+        found: dict[str, tuple[str, ...]] = {}
+        for role, hosts in by_role.items():
+            alone = (role,)  # one for all hosts that have no other role
+            for host in hosts:
+                before = found.get(host)
+                found[host] = alone if before is None else (*dict.fromkeys((*before, role)),)
+        return found
 
     def closes(self, host: str) -> bool:
         """Whether users may log in to a host only with a job there; hosts with other roles too stay open."""

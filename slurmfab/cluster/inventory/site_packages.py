@@ -123,6 +123,8 @@ class SitePackages(Model):
 
     def of_host(self, host: str, roles: Iterable[str]) -> tuple[Wanted, ...]:
         """The packages of a host, each once, sorted."""
+        if not self.model_fields_set:
+            return ()
         there = set(roles)
         texts = {*self.all, *(text for key, role in ROLES.items() if role in there for text in getattr(self, key))}
         texts.update(text for group in self.groups if host in group.members for text in group.packages)

@@ -266,9 +266,10 @@ class SlurmPackages(Model):
     @property
     def is_default(self) -> bool:
         """Whether the cluster file asks for nothing else than what a distribution has."""
-        return self == SlurmPackages()
+        return self == _DEFAULT
 
 
+_DEFAULT = SlurmPackages()
 SlurmsPackages = Annotated[
     SlurmPackages, Field(description="Slurm's own packages: of which kind and version, and where they come from.")
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
+from functools import lru_cache
 
 from slurmfab.cluster.slurm.meaning import SETTINGS
 
@@ -13,12 +14,18 @@ LOGS = {"slurmctld": "slurmctldlogfile", "slurmd": "slurmdlogfile"}  # the key o
 def spool_directory(settings: Mapping[str, str], node: str, hostname: str = "") -> str:
     """SlurmdSpoolDir on a node without slash at its end; keys in lower case, an empty hostname is the NodeName."""
     value = settings.get("slurmdspooldir", "") or SETTINGS["slurmdspooldir"]
-    return posixpath.normpath(_expanded(value, node, hostname))
+    return _normal(_expanded(value, node, hostname))
 
 
 def log_file(settings: Mapping[str, str], daemon: str, node: str, hostname: str = "") -> str:
     """The path of the log of `slurmctld` or `slurmd`, settings in lower case; empty if it writes to syslog alone."""
     return _expanded(settings.get(LOGS[daemon], ""), node, hostname)
+
+
+@lru_cache(maxsize=256)
+def _normal(path: str) -> str:
+    """A path without `..` and double slashes; most hosts have the same one."""
+    return posixpath.normpath(path)
 
 
 def _expanded(value: str, node: str, hostname: str) -> str:

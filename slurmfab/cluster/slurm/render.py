@@ -318,6 +318,7 @@ def _environment() -> Environment:
     return Environment(
         loader=FileSystemLoader(_TEMPLATES),
         bytecode_cache=KeptTemplates(),
+        auto_reload=False,  # a run is short, and would look at a file for each text
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,

@@ -300,7 +300,7 @@ class PlanInput(LocalInput):
     def slurm_of(self, host: str) -> SlurmVersion:
         """The series of Slurm on a host: what it has or gets; of one that is silent, as the lock knows it."""
         fact = self.facts.get(host)
-        if fact and (fact.slurm_version or fact.codename):
+        if fact and (fact.codename or fact.slurm_version):
             return series(fact, self.cluster)
         known = self.lock.hosts[host].slurm if host in self.lock.hosts else ""
         return SlurmVersion.parse(known) if known else self.slurm_version

@@ -14,7 +14,8 @@ parsed = cache(SlurmVersion.parse)  # the series of a version; cached, because t
 
 def series(fact: HostFacts, cluster: Cluster) -> SlurmVersion:
     """The series that a host has, or would get by file or distribution; SlurmfabError if unknown."""
-    return parsed(fact.slurm_version) if fact.slurm_version else wanted(fact.codename, cluster.slurm_of(fact.name))
+    installed = fact.slurm_version
+    return parsed(installed) if installed else wanted(fact.codename, cluster.slurm_of(fact.name))
 
 
 def wanted(codename: str, slurm: SlurmPackages) -> SlurmVersion:

@@ -24,14 +24,17 @@ ROLES = {"slurmctld": "controller", "slurmdbd": "database"}  # the role of a hos
 
 def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, ...]:
     """The file that extends the unit of one of `ROLES`, from its next start; its removal where it needs none."""
-    version = plan_input.slurm_of(host)
-    log, pid = log_and_pid(plan_input, host, daemon)
-    made = "" if pid == plan_input.platform_of(host).pid_files(version)[daemon] else pid
-    elsewhere = "" if log.startswith(f"{SLURM_LOGS}/") else log
-    text = fill("slurm-user.conf", {"daemon": daemon, "pid_file": made, "log": elsewhere})
     of, drop_ins = f"{daemon}-user", paths(plan_input, host, daemon)
-    files = owned(plan_input, host, of, (OwnedFile(one, text) for one in drop_ins))
+    files = owned(plan_input, host, of, (OwnedFile(one, text_on(plan_input, host, daemon)) for one in drop_ins))
     return (*files, UnitsLoaded(of, (f"{daemon}.service",), drop_ins)) if files else ()
+
+
+def text_on(plan_input: PlanInput, host: str, daemon: str) -> str:
+    """The text of the file on a host that has it."""
+    log, pid = log_and_pid(plan_input, host, daemon)
+    made = "" if pid == plan_input.platform_of(host).pid_files(plan_input.slurm_of(host))[daemon] else pid
+    elsewhere = "" if log.startswith(f"{SLURM_LOGS}/") else log
+    return fill("slurm-user.conf", {"daemon": daemon, "pid_file": made, "log": elsewhere})
 
 
 def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:
@@ -40,8 +43,10 @@ def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:
     The units of another slurm_user are the site's. A daemon with a PID file in a place of the site's, or without a log,
     keeps its unit.
     """
-    version, roles = plan_input.slurm_of(host), plan_input.cluster.roles(host)
-    if version >= BY_SYSTEMD or not starts_as_slurm(plan_input) or ROLES[daemon] not in roles:
+    if ROLES[daemon] not in plan_input.cluster.roles(host) or not starts_as_slurm(plan_input):
+        return ()
+    version = plan_input.slurm_of(host)
+    if version >= BY_SYSTEMD:
         return ()
     log, pid = log_and_pid(plan_input, host, daemon)
     usual = (plan_input.platform_of(host).pid_files(version)[daemon], f"/run/{daemon}.pid", f"/var/run/{daemon}.pid")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from slurmfab.base.paths import SLURM_LOGS, SLURMD_LOGS
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.plan.directories import slurmd_log
@@ -61,6 +63,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     )
 
 
+@cache
 def rotation(path: str, logs: str, units: tuple[str, ...]) -> OwnedFile:
     """The file for logrotate about the logs of one directory. `units`: the units of the daemons that write there."""
     return OwnedFile(path, RULE.format(logs=logs, units=" ".join(units)))

@@ -38,12 +38,13 @@ SLURMS = frozenset(("sudo", *(name for one in PLATFORMS.values() for name in (*o
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """All packages that the host needs, as one resource, after Slurm's source and the removal of one in their way."""
-    files = slurm_source.in_files(plan_input, host, wanted(plan_input, host))
+    needed = wanted(plan_input, host)
+    files = slurm_source.in_files(plan_input, host, needed)
     versions = (
         *(one.text for one in own(plan_input, host) if one.version),
         *(f"{one.name}={one.version}" for one in files),
     )
-    names = tuple(sorted(with_files(plan_input, host)))
+    names = tuple(sorted(needed | {one.name for one in files}))
     slurm, platform = plan_input.cluster.slurm_of(host), plan_input.platform_of(host)
     slurms = () if slurm.is_default else platform.slurm_packages
     return (
@@ -98,7 +99,8 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
 def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of packages that slurmfab installed for what the cluster file no longer has."""
     added = plan_input.facts[host].added_packages if host in plan_input.facts else ()
-    names = tuple(sorted(set(added) - SLURMS - with_files(plan_input, host)))
+    ours = set(added) - SLURMS
+    names = tuple(sorted(ours - with_files(plan_input, host))) if ours else ()
     return (kinds(plan_input.platform_of(host)).former(names),) if names else ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from slurmfab.base.paths import UNIT_FILES
 from slurmfab.cluster.slurm.render import fill
@@ -48,8 +49,13 @@ def drop_ins(plan_input: PlanInput, host: str) -> Iterator[OwnedFile]:
         keeps_sigpipe = daemon == "slurmd" and plan_input.slurm_of(host) >= PASSES_SIGPIPE_ON
         if is_ours or keeps_sigpipe:
             state = plan_input.cluster.state_directory if daemon == "slurmctld" else ""
-            text = fill("restart.conf", {"restarts": is_ours, "keeps_sigpipe": keeps_sigpipe, "state": state})
-            yield OwnedFile(path(daemon), text)
+            yield OwnedFile(path(daemon), text_of(is_ours, keeps_sigpipe, state))
+
+
+@cache
+def text_of(restarts: bool, keeps_sigpipe: bool, state: str) -> str:
+    """The text of a drop-in, the same for all hosts."""
+    return fill("restart.conf", {"restarts": restarts, "keeps_sigpipe": keeps_sigpipe, "state": state})
 
 
 def others(plan_input: PlanInput, host: str) -> tuple[str, ...]:

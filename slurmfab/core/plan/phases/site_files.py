@@ -40,6 +40,8 @@ def former(plan_input: PlanInput, host: str, *, has_own_files: bool, read_by_dae
     shared = plan_input.cluster.slurm_conf_directory
     writer = plan_input.cluster.controller if shared else host
     before = plan_input.facts[writer].written_site_files if writer in plan_input.facts else ()
+    if not before:
+        return ()
     kept = {file.name for file in wanted(plan_input, has_own_files)}
     if plan_input.cluster.explains_refusals and "controller" in plan_input.cluster.roles(host):
         kept.add(SCRIPT)  # slurmfab's own has its place

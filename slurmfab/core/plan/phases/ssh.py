@@ -53,8 +53,8 @@ def trust(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """
     cluster = plan_input.cluster
     names_nothing = cluster.slurm_ssh.logins == "none" and cluster.user_ssh == "own" and not cluster.hosts_file
-    others_keys = () if names_nothing else (*others(plan_input, host), host)
-    host_keys = known_all(plan_input, others_keys)
+    known = known_all(plan_input, others(plan_input, host)) + known_hosts_lines(plan_input, host)
+    host_keys = "" if names_nothing else known
     partners = origins(plan_input, host)
     return (
         let_in(plan_input, partners),
