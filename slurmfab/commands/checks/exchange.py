@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import threading
 import time
@@ -47,20 +46,21 @@ class Exchange:
         mark = secrets.token_hex(8)
         self.channel.settimeout(self.remaining())
         self.channel.sendall(f"{mark}\n{on_a_line(stdin)}\n{on_a_line(command)}\n".encode())
-        ended = self.read_until(re.compile(rb"\n%s (\d+)\n" % mark.encode()))
-        output, self.output = self.output[: ended.start()], self.output[ended.end() :]
-        return int(ended[1]), output, self.error_before(f"\n{mark}\n".encode())
+        output = self.read_until(f"\n{mark} ".encode())
+        code = self.read_until(b"\n")
+        return int(code), output, self.error_before(f"\n{mark}\n".encode())
 
-    def read_until(self, mark: re.Pattern[bytes]) -> re.Match[bytes]:
-        """Read the output up to a mark of at most 64 bytes; TimeoutError after the deadline, EOFError at the end."""
+    def read_until(self, mark: bytes) -> bytes:
+        """Take the output before a mark; TimeoutError after the deadline, EOFError at the end."""
         searched = 0
-        while not (found := mark.search(self.output, searched)):
-            searched = max(0, len(self.output) - 64)
+        while (place := self.output.find(mark, searched)) < 0:
+            searched = max(0, len(self.output) - len(mark))
             data = self.received(self.channel.recv)
             if not data:
                 raise EOFError("its shell has ended")
             self.output += data
-        return found
+        before, self.output = self.output[:place], self.output[place + len(mark) :]
+        return before
 
     def error_before(self, mark: bytes) -> bytes:
         """Wait for a mark in the error output, and return what was before it; TimeoutError after the deadline."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from testinfra.backend.base import BaseBackend, CommandResult
@@ -110,8 +110,12 @@ class RememberingHost(CheckedHost):
     """A host whose results are remembered for the whole run."""
 
     def __getattr__(self, name: str) -> Any:
-        """A module of testinfra's."""
-        return Host.__getattr__(self, name)
+        """A module of testinfra's; each unit of systemd is one object, which reads its 300 properties once."""
+        module = Host.__getattr__(self, name)
+        if name == "service":
+            module = cache(module)
+            self.service = module
+        return module
 
 
 def line_of(command: Sequence[str]) -> str:

@@ -28,6 +28,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -340,7 +341,12 @@ def explained(error: BaseException, host: str) -> tuple[str, str]:
 
 def arguments_of(item: pytest.Function) -> tuple[str, ...]:
     """The names of a check's arguments."""
-    return tuple(inspect.signature(item.obj).parameters)
+    return _parameters(item.obj)
+
+
+@cache
+def _parameters(check: Callable[..., object]) -> tuple[str, ...]:
+    return tuple(inspect.signature(check).parameters)
 
 
 def params_of(item: pytest.Function) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -157,8 +156,7 @@ class SshShell:
                 self._become(session)
             beside = session.read_errors_beside()
             try:
-                begin = session.read_until(re.compile(re.escape(READY))).end()
-                session.output = session.output[begin:]
+                session.read_until(READY)
             except EOFError:
                 beside.join(session.remaining())
                 raise self._refused(session) from None

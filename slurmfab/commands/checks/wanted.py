@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from slurmfab.base.paths import SLURM_LOGS, SLURMD_LOGS
 from slurmfab.base.program_name import FAB
@@ -32,10 +34,32 @@ LOGS = {
 _LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadspercore"}
 
 
-def files(cluster: Cluster, lock: Lock) -> dict[str, str]:
+class Wanted(NamedTuple):
+    """What a cluster file and its lock alone say of Slurm's files."""
+
+    cluster: Cluster
+    lock: Lock
+    files: Mapping[str, str]  # texts by file name; empty before the first deployment
+    conf: Mapping[str, str]  # the settings of slurm.conf, by key in lower case
+
+
+_making = threading.Lock()
+_last: list[Wanted] = []
+
+
+def by(cluster: Cluster, lock: Lock) -> Wanted:
+    """What these two say; kept for the next checks, since to render files for all nodes on each node is quadratic."""
+    with _making:
+        if not _last or _last[0].cluster is not cluster or _last[0].lock is not lock:
+            facts = HostFacts(cluster.controller, "", "", "", slurm_versions={"slurmctld": lock.slurm})
+            texts = dict(PlanInput(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
+            _last[:] = [Wanted(cluster, lock, texts, parse(texts.get("slurm.conf", "")).settings)]
+        return _last[0]
+
+
+def files(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
     """The wanted texts of Slurm's files, by file name; empty before the first deployment."""
-    facts = HostFacts(cluster.controller, "", "", "", slurm_versions={"slurmctld": lock.slurm})
-    return dict(PlanInput(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
+    return by(cluster, lock).files
 
 
 def input_of(
@@ -98,7 +122,7 @@ def explains_refusals(cluster: Cluster, lock: Lock) -> bool:
 
 def conf(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
     """The wanted settings of slurm.conf, by key in lower case; empty before the first deployment."""
-    return parse(files(cluster, lock).get("slurm.conf", "")).settings
+    return by(cluster, lock).conf
 
 
 def spool_directory(cluster: Cluster, lock: Lock, node: str) -> str:

@@ -115,3 +115,11 @@ def test_munge_key_when_it_is_not_munges_alone_then_is_told(key: str, words: str
         return
     with pytest.raises(AssertionError, match=words):
         test_munge.test_key_is_safe(host)
+
+
+def test_a_unit_when_several_checks_look_at_it_then_its_properties_are_read_once() -> None:
+    host = CheckedHost("n1", RuledShell(daemons_of()))
+    first, again = (host.service("munge").systemd_properties for _ in range(2))
+    assert first is again
+    assert first["ActiveState"] == "active"
+    assert host.service("slurmd").systemd_properties is not first
