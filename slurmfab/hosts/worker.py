@@ -23,6 +23,7 @@ def main() -> None:
     pipe = Connection(int(sys.argv[1]))
     share: Share = pipe.recv()
     gc.set_threshold(*share.garbage)
+    gc.enable()
     server = Server(pipe, share)
     with contextlib.suppress(EOFError, OSError):
         while (message := pipe.recv()) is not None:

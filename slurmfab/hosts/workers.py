@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from slurmfab.hosts.route import Route
 
 BOOT = (
-    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from slurmfab.hosts import worker; worker.main()"
+    "import gc, pickle, sys; gc.disable(); sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from slurmfab.base import kept_code, spared_imports; kept_code.keep(); spared_imports.spare(); "
+    "from slurmfab.hosts import worker; worker.main()"
 )
-"""Python text: runs a worker with the modules of this program."""
+"""Python text: runs a worker with the modules of this program, loaded as quickly as there."""
 
 LINE, TURN, TELL, DONE, FAILED = "line", "turn", "tell", "done", "failed"
 """Kinds of messages of a worker: a line of an answer, a host that may be off, a line for people, and the two ends."""
