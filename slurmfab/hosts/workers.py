@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 BOOT = (
     "import gc, pickle, sys; gc.disable(); sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from slurmfab.base import kept_code, spared_imports; kept_code.keep(); spared_imports.spare(); "
+    "from slurmfab.base import kept_code; kept_code.keep(); "
     "from slurmfab.hosts import worker; worker.main()"
 )
 """Python text: runs a worker with the modules of this program, loaded as quickly as there."""
