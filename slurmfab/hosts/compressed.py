@@ -19,7 +19,7 @@ MOST = 32  # files that are kept; each set of modules has one
 
 def compressed(data: bytes) -> bytes:
     """Data as zlib compresses it, from an earlier run if there was one."""
-    place = Path(cache_from_source(__file__)).with_name(f"sent-{sha256(data).hexdigest()[:32]}.zlib")
+    place = Path(cache_from_source(str(Path(__file__).with_name(f"sent-{sha256(data).hexdigest()[:32]}.py"))))
     with suppress(OSError, zlib.error):
         packed, unpacking = place.read_bytes(), zlib.decompressobj()
         if unpacking.decompress(packed, len(data) + 1) == data and unpacking.eof and not unpacking.unused_data:
