@@ -525,7 +525,7 @@ class Cluster(Model):
             "controller": self.controllers,
             "database": self.database_hosts,
             "login": self.login,
-            "compute": self._settings_by_node,
+            "compute": self._groups,
         }
         found: dict[str, tuple[str, ...]] = {}
         for role, hosts in by_role.items():
@@ -541,15 +541,15 @@ class Cluster(Model):
 
     def fetches(self, host: str) -> bool:
         """Whether a host fetches Slurm's files from slurmctld; controllers and hosts without slurmd have their own."""
-        return self.configless and host in self._settings_by_node and host not in self.controllers
+        return self.configless and host in self._groups and host not in self.controllers
 
     def settings_of(self, node: str) -> dict[str, str]:
         """The settings of a compute node in the file, by key of a NodeName line; KeyError for other hosts."""
-        return dict(self._settings_by_node[node])
+        return dict(self.nodes[self._groups[node]].settings)
 
     def mig_of(self, host: str) -> Layout | None:
         """The instances that each GPU of a host shall have; `None` where the file does not say."""
-        return self._mig_by_node.get(host)
+        return self.nodes[self._groups[host]].mig if host in self._groups else None
 
     def slurm_of(self, host: str) -> SlurmPackages:
         """Which packages of Slurm a host gets: those of its group of nodes or of login hosts, or else the cluster's."""
@@ -573,16 +573,8 @@ class Cluster(Model):
 
     @cached_property
     def _groups(self) -> dict[str, int]:
-        """The number of each compute node's group."""
+        """The number of each compute node's group, which a copy with other groups keeps."""
         return {host: number for number, group in enumerate(self.nodes) for host in group.hosts}
-
-    @cached_property
-    def _mig_by_node(self) -> dict[str, Layout]:
-        return {host: group.mig for group in self.nodes if group.mig is not None for host in group.hosts}
-
-    @cached_property
-    def _settings_by_node(self) -> dict[str, dict[str, str]]:
-        return {host: group.settings for group in self.nodes for host in group.hosts}
 
 
 LINES_OF: Mapping[str, tuple[str, ...]] = {
