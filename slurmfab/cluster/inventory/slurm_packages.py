@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -67,6 +67,7 @@ def _check_version(version: str | None) -> str | None:
     return version
 
 
+@cache
 def series_of(version: str) -> SlurmVersion | None:
     """The release series of a version, if slurmfab has tables for it."""
     try:
@@ -244,7 +245,7 @@ class SlurmPackages(Model):
         """Where the packages come from; `None` for the hosts' own package sources."""
         return self.given.kind if self.given else None
 
-    @cached_property
+    @property
     def series(self) -> SlurmVersion | None:
         """The release series of the wanted version; `None` if the cluster file wants none."""
         return series_of(self.version) if self.version else None

@@ -248,7 +248,10 @@ def test_an_upgrade_when_a_group_has_its_own_packages_then_only_what_no_source_h
     ("version", "theirs"), [("26.05.*", "26.05.*"), ("26.05.5", "26.05.5"), ("26.05.5-1~bpo13+1", "26.05.5")]
 )
 def test_an_upgrade_when_its_version_is_one_of_a_package_then_other_kinds_get_slurms(version: str, theirs: str) -> None:
-    new = cluster(TEXT).with_slurm(SlurmPackages(version=version))
+    known = cluster(TEXT)
+    assert str(known.slurm_of("n2").series) == "24.11"
+    new = known.with_slurm(SlurmPackages(version=version))
+    assert str(new.slurm_of("n2").series) == "26.05"
     assert (new.slurm_of("n1").version, new.slurm_of("n2").version) == (version, theirs)
     assert new.slurm_of("n2").source == cluster(TEXT).slurm_of("n2").source
     text = slurm_key.with_versions(slurm_key.with_slurm(TEXT, new.slurm), new)
