@@ -102,7 +102,14 @@ class DeployedLab:
             expected: its whole standard output, stripped.
             patience: seconds until the test fails.
         """
-        eventually(lambda: self.on(host, script, check=False) == expected, f"{host}: {script}: {expected}", patience)
+        last = ""
+
+        def has_come() -> bool:
+            nonlocal last
+            last = self.on(host, script, check=False)
+            return last == expected
+
+        eventually(has_come, lambda: f"{host}: {script}: {expected}, but at last: {last}", patience)
 
 
 @dataclass(frozen=True)

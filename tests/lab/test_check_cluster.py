@@ -52,7 +52,8 @@ def whole_again(deployed_lab: DeployedLab) -> Iterator[DeployedLab]:
     """The deployed lab, put right by a deployment after the test has broken it."""
     yield deployed_lab
     deployed_lab.deploy()
-    deployed_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle", patience=180)
+    states = "sinfo -h -o '%D %t'; squeue -h -o '%i %j %T'; sinfo -h -R | grep -v none"
+    deployed_lab.until("ctl", states, "3 idle", patience=180)
 
 
 def test_checks_after_a_deployment_all_pass_and_leave_no_job_behind(deployed_lab: DeployedLab, tmp_path: Path) -> None:

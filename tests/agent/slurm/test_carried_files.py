@@ -115,7 +115,7 @@ def test_a_node_whose_slurmd_has_just_started_when_it_registers_a_moment_later_t
     answers: list[dict[str, str]], files: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(carried_files, "is_active", lambda *_: True)
-    monkeypatch.setattr(carried_files, "REGISTER_SECONDS", 0.3)
+    monkeypatch.setattr(carried_files, "START_SECONDS", 0.3)
     ANSWERS[:] = answers
     nodes = Registering(FILES.nodes, FILES.watches, FILES.log, FILES.renews)
     assert nodes.actual(Context()) == {"files": files}
@@ -141,7 +141,7 @@ def test_a_node_that_registers_with_other_files_after_all_had_them_then_is_carri
 
     monkeypatch.setattr(carried_files, "is_active", lambda *_: True)
     monkeypatch.setattr(Context, "must", reconfigure)
-    for name in ("REGISTER_SECONDS", "CARRY_SECONDS", "AGAIN_SECONDS"):
+    for name in ("START_SECONDS", "REGISTER_SECONDS", "CARRY_SECONDS", "AGAIN_SECONDS"):
         monkeypatch.setattr(carried_files, name, 0.1)
     ANSWERS[:] = answers
     nodes = Registering(FILES.nodes, FILES.watches, FILES.log, FILES.renews)

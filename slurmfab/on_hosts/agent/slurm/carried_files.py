@@ -34,7 +34,10 @@ RECONFIGURES = 2
 registers before it has taken the files is complained of, and the complaint stays in the log until the next time."""
 
 REGISTER_SECONDS = 3.0
-"""Time in which a node registers after its slurmd was started, or again after slurmctld was told to reconfigure."""
+"""Time in which a node registers again after slurmctld was told to reconfigure."""
+
+START_SECONDS = 10.0
+"""Time in which slurmctld shows that a slurmd was started, on a busy machine; spent in vain where its files differ."""
 
 LOG_BYTES = 1 << 20  # size of the part at the end of slurmctld's log that is read
 
@@ -67,7 +70,7 @@ class CarriedFiles(Resource):
             # Until a slurmd that has just started has registered, slurmctld shows the start of the former one, which
             # its complaints were about.
             is_up = is_active(context, "slurmctld")
-            late = self.poll(context, REGISTER_SECONDS, lambda reasons: reasons != {OTHER}) if is_up else None
+            late = self.poll(context, START_SECONDS, lambda reasons: reasons != {OTHER}) if is_up else None
         except ResourceFailed:
             late = None
         if late is None:
