@@ -21,6 +21,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.selinux_settings import BOOLEAN, SelinuxSettings, has_nfs
+from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.people import home_files
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may write labels")
@@ -226,6 +227,14 @@ SETTINGS = SelinuxSettings((("/var/lib/slurm/home/.ssh", "ssh_home_t"),), ("/hom
 RULE = r"--type ssh_home_t /var/lib/slurm/home/\.ssh(/.*)?"
 
 
+def mounted(*points: str) -> str:
+    """The text of mountinfo. `points`: mount points, each with its file system type."""
+    pairs = (point.split() for point in points)
+    return "".join(
+        f"{number} 1 0:{number} / {path} rw - {kind} source rw\n" for number, (path, kind) in enumerate(pairs)
+    )
+
+
 def enforcing(root: Path, monkeypatch: pytest.MonkeyPatch, value: str = "1", *, semanage: bool = True) -> None:
     """A host with homes on NFS that enforces SELinux, or does not."""
     monkeypatch.setattr(labels.policy, "cache_clear", lambda: None, raising=False)
@@ -233,7 +242,7 @@ def enforcing(root: Path, monkeypatch: pytest.MonkeyPatch, value: str = "1", *, 
     (root / "sys/fs/selinux/enforce").write_text(value)
     (root / "sys/fs/selinux/booleans/use_nfs_home_dirs").write_text("0 0\n")
     (root / "proc/self").mkdir(parents=True)
-    (root / "proc/self/mounts").write_text("server:/home /home nfs4 rw 0 0\n")
+    (root / "proc/self/mountinfo").write_text(mounted("/home nfs4"))
     if semanage:
         (root / "usr/sbin").mkdir(parents=True)
         (root / "usr/sbin/semanage").write_text("")
@@ -276,15 +285,15 @@ def test_a_host_without_semanage_when_it_is_permissive_then_that_is_a_remark(
 
 
 @pytest.mark.parametrize(
-    ("mounts", "is_nfs"),
+    ("points", "is_nfs"),
     [
-        ("/dev/x / xfs rw 0 0\nserver:/h /home nfs4 rw 0 0\n", True),
-        ("server:/h /home/ada nfs rw 0 0\n", True),
-        ("server:/root / nfs rw 0 0\n/dev/x /home xfs rw 0 0\n", False),
-        ("server:/root / nfs rw 0 0\n", True),
-        ("server:/h /homes nfs rw 0 0\n/dev/x / xfs rw 0 0\n", False),
-        ("", False),
+        (("/ xfs", "/home nfs4"), True),
+        (("/home/ada nfs",), True),
+        (("/ nfs", "/home xfs"), False),
+        (("/ nfs",), True),
+        (("/homes nfs", "/ xfs"), False),
+        ((), False),
     ],
 )
-def test_homes_when_on_nfs_then_that_is_seen_by_the_mounts(mounts: str, is_nfs: bool) -> None:
-    assert has_nfs(mounts, ("/home",)) == is_nfs
+def test_homes_when_on_nfs_then_that_is_seen_by_the_mounts(points: tuple[str, ...], is_nfs: bool) -> None:
+    assert has_nfs(mounts.parse(mounted(*points)), ("/home",)) == is_nfs

@@ -10,13 +10,13 @@ from typing import ClassVar, Dict, List, Optional, Tuple
 from slurmfab.on_hosts.agent.core import labels
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.identities import mounts
 
 NFS_HOMES = "use_nfs_home_dirs"
 """The boolean of the policy with which sshd and other confined daemons may read homes on NFS (nfs_selinux(8))."""
 
 BOOLEAN = "boolean " + NFS_HOMES
 BOOLEANS = "/sys/fs/selinux/booleans/"
-MOUNTS = "/proc/self/mounts"
 SEMANAGE = "semanage"
 PROGRAMS = ("/usr/sbin/", "/usr/bin/")
 WITHOUT_SEMANAGE = (
@@ -40,7 +40,7 @@ class SelinuxSettings(Resource):
         if labels.policy() is None:
             return {}
         types = () if self.is_deaf(context) else self.types
-        nfs = {BOOLEAN: "on"} if has_nfs(read_text(context.path(MOUNTS)), self.homes) else {}
+        nfs = {BOOLEAN: "on"} if has_nfs(mounts.read(context.path(labels.MOUNTS)), self.homes) else {}
         return {**{below(directory): kind for directory, kind in types}, **nfs}
 
     def is_deaf(self, context: Context) -> bool:
@@ -87,17 +87,10 @@ def below(directory: str) -> str:
     return "label below " + directory
 
 
-def has_nfs(mounts: str, directories: Tuple[str, ...]) -> bool:
-    """Whether one of these directories, or something in it, is on NFS. `mounts`: the text of /proc/self/mounts."""
-    fields: List[List[str]] = [line.split() for line in mounts.splitlines()]
-    places = [(one[1].rstrip("/"), one[2].startswith("nfs")) for one in fields if len(one) > 2]  # noqa: PLR2004
-    for directory in directories:
-        above = max((place for place in places if is_below(directory, place[0])), default=("", False))
-        if above[1] or any(is_nfs and is_below(place, directory) for place, is_nfs in places):
-            return True
-    return False
-
-
-def is_below(path: str, directory: str) -> bool:
-    """Whether a path is a directory or something in it."""
-    return (path + "/").startswith(directory + "/")
+def has_nfs(found: List[mounts.Mount], directories: Tuple[str, ...]) -> bool:
+    """Whether one of these directories, or something in it, is on NFS."""
+    nfs = [one for one in found if one.type.startswith("nfs")]
+    return any(
+        mounts.at(directory, found) in nfs or any(mounts.below(one.path, directory) for one in nfs)
+        for directory in directories
+    )
