@@ -58,14 +58,20 @@ class KeptCode:
 
     def write(self) -> None:
         """Keep what is new, in one step, where the directory can be written and Python may keep modules."""
-        if self.is_complete or sys.dont_write_bytecode:
-            return
-        kept = self.kept if len(self.kept) <= MOST else {name: self.kept[name] for name in self.used}
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        with suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_bytes(MAGIC_NUMBER + marshal.dumps(kept))
-            beside.replace(self.path)
+        if not self.is_complete:
+            kept = self.kept if len(self.kept) <= MOST else {name: self.kept[name] for name in self.used}
+            put(self.path, MAGIC_NUMBER + marshal.dumps(kept))
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file beside Python's compiled modules in one step, where it may keep some and the directory allows it."""
+    if sys.dont_write_bytecode:
+        return
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(content)
+        beside.replace(path)
 
 
 @cache

@@ -5,13 +5,13 @@ To compress it anew would be a tenth of a run with nothing to change. What is ke
 
 from __future__ import annotations
 
-import os
-import sys
 import zlib
 from contextlib import suppress
 from hashlib import sha256
 from importlib.util import cache_from_source
 from pathlib import Path
+
+from slurmfab.base import kept_code
 
 LEVEL = 6  # level of zlib compression: a higher one takes twice as long and saves 1% of the size
 MOST = 32  # files that are kept; each set of modules has one
@@ -25,18 +25,14 @@ def compressed(data: bytes) -> bytes:
         if unpacking.decompress(packed, len(data) + 1) == data and unpacking.eof and not unpacking.unused_data:
             return packed
     packed = zlib.compress(data, LEVEL)
-    if not sys.dont_write_bytecode:
-        with suppress(OSError):
-            _keep(place, packed)
+    kept_code.put(place, packed)
+    with suppress(OSError):
+        remove_oldest(place.parent)
     return packed
 
 
-def _keep(place: Path, packed: bytes) -> None:
-    """Write a file in one step, and remove the oldest if there are too many."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    beside = place.with_name(f"{place.name}.{os.getpid()}")
-    beside.write_bytes(packed)
-    beside.replace(place)
-    kept = sorted(place.parent.glob("sent-*"), key=lambda one: one.stat().st_mtime)
+def remove_oldest(directory: Path) -> None:
+    """Remove the files that were kept first, if there are too many. Raises OSError."""
+    kept = sorted(directory.glob("sent-*"), key=lambda one: one.stat().st_mtime)
     for old in kept[:-MOST]:
         old.unlink()
