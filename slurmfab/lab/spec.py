@@ -120,8 +120,11 @@ class LabSpec:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of Slurm's packages of each host, by host."""
-        others = dict(entry.split(":") for entry in self.other_packages)
-        return {host: others.get(host, self.slurm_packages) for host in self.host_names}
+        return {**dict.fromkeys(self.host_names, self.slurm_packages), **self._other_kinds}
+
+    @property
+    def _other_kinds(self) -> dict[str, str]:
+        return {host: kind for host, _, kind in (entry.partition(":") for entry in self.other_packages)}
 
     @property
     def gpu_models(self) -> dict[str, tuple[str, ...]]:
@@ -166,17 +169,17 @@ class LabSpec:
 
     def _kind_complaints(self) -> Iterator[str]:
         """Yield complaints about the kinds of Slurm packages."""
-        others = {entry.partition(":")[0]: entry.partition(":")[2] for entry in self.other_packages}
-        for kind in dict.fromkeys((self.slurm_packages, *others.values())):
+        kinds = {self.slurm_packages: None, **dict.fromkeys(self._other_kinds.values())}
+        for kind in kinds:
             if kind not in SLURM_PACKAGES:
                 yield (f'packages "{kind}": the lab knows {", ".join(SLURM_PACKAGES)}.')
             elif kind == "smd" and self.suite == "bookworm":
                 yield ("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
             elif kind in ENTERPRISE_LINUX and self.suite != UNDER_ENTERPRISE_LINUX:
                 yield (f"The stand-in for Enterprise Linux is made of {UNDER_ENTERPRISE_LINUX}, not of {self.suite}.")
-        if any(others.get(host, self.slurm_packages) in ENTERPRISE_LINUX for host in self.no_python):
+        if any(self.kinds.get(host, self.slurm_packages) in ENTERPRISE_LINUX for host in self.no_python):
             yield ("The stand-in for Enterprise Linux has python3.")
-        if self.newer_slurm and {self.slurm_packages, *others.values()} & {*ENTERPRISE_LINUX[1:]}:
+        if self.newer_slurm and {*kinds} & {*ENTERPRISE_LINUX[1:]}:
             yield ("A newer Slurm for Enterprise Linux is there as SchedMD's packages alone: el-smd.")
 
     def _host_complaints(self) -> tuple[str, ...]:

@@ -78,16 +78,16 @@ class Upstream:
 def connection_to(parts: SplitResult, proxy: str) -> http.client.HTTPConnection:
     """A connection, not made yet, to a source or to the site's proxy."""
     host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
+    at = host, port
     if proxy:
         place = urlsplit(proxy)
         if place.scheme != "http" or not place.hostname:
             raise OSError("this host's own proxy is of a kind that slurmfab does not speak to")
+        at = place.hostname, place.port or 80
     if parts.scheme == "http":
-        at = (place.hostname or "", place.port or 80) if proxy else (host, port)
         return http.client.HTTPConnection(*at, timeout=SECONDS)
     import ssl  # slow to load, and few sources need it
 
-    at = (place.hostname or "", place.port or 80) if proxy else (host, port)
     secure = http.client.HTTPSConnection(*at, timeout=SECONDS, context=ssl.create_default_context())
     if proxy:
         secure.set_tunnel(host, port, headers=login(proxy))
