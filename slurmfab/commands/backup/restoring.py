@@ -41,6 +41,7 @@ from slurmfab.on_hosts.agent.backup.archive import stamp
 from slurmfab.on_hosts.agent.backup.restored_database import RestoredDatabase
 from slurmfab.on_hosts.agent.backup.restored_state import RestoredFiles, RestoredState
 from slurmfab.on_hosts.agent.backup.staged_parts import staged
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
@@ -117,9 +118,7 @@ def is_known(backup: Backup, number: int) -> bool:
 
 def format_orphans(found: Mapping[int, Sequence[str]]) -> str:
     """Jobs with their nodes, such as `job 17 on n[1-2]`; after 20 of them the number of the others."""
-    some = [f"job {number} on {fold(nodes)}" for number, nodes in list(found.items())[:MOST_JOBS_NAMED]]
-    more = f" and {len(found) - MOST_JOBS_NAMED} more" if len(found) > MOST_JOBS_NAMED else ""
-    return f"{', '.join(some)}{more}"
+    return listed((f"job {number} on {fold(nodes)}" for number, nodes in found.items()), MOST_JOBS_NAMED)
 
 
 def refusal(backup: Backup, present: PresentState, controller: str, *, overwrite: bool, abandon: bool) -> str:

@@ -21,6 +21,7 @@ from slurmfab.commands.backup.archive import KIND, PART_TITLES, Backup
 from slurmfab.on_hosts.agent.backup import archive as parts
 from slurmfab.on_hosts.agent.backup.archive import unpacked_most
 from slurmfab.on_hosts.agent.backup.restored_state import members
+from slurmfab.on_hosts.agent.core.listing import first_of
 
 HARMLESS_OF_GROUP = frozenset({"hosts", "mig", "settings"})
 """Fields of a group of nodes that are harmless; its other one says where packages come from, which root installs."""
@@ -162,9 +163,7 @@ def files_in(backup: Backup, name: str) -> tuple[str, ...]:
     part = backup.parts[name]
     with part.path.open("rb") as file:
         file.seek(part.offset)
-        names = [in_one_line(path) for _, path in members(file, unpacked_most(part.size))]
-    more = (f"and {len(names) - MOST_FILES} more",) if len(names) > MOST_FILES else ()
-    return (*names[:MOST_FILES], *more)
+        return tuple(first_of((in_one_line(path) for _, path in members(file, unpacked_most(part.size))), MOST_FILES))
 
 
 def standing(backup: Backup, path: Path) -> str:

@@ -16,6 +16,7 @@ from slurmfab.commands.checks.release import Remark
 from slurmfab.commands.checks.system import Room, munge_socket, room, system
 from slurmfab.commands.checks.wanted import deploy, spool_directory
 from slurmfab.core.plan.directories import logs_owner
+from slurmfab.on_hosts.agent.core.listing import first_of
 
 MODES = "namei -m -- %s"
 CLOSED = re.compile(r"^ *([d-][rwxstST-]{9}) (.+)$", re.MULTILINE)
@@ -125,9 +126,8 @@ def test_package_files_are_there(host: CheckedHost, cluster: Cluster) -> None:
         f"{path} is {OTHERWISE.get(state, ANOTHER).format(lists=manager.lists)}"
         for state, path in changed_files(host, manager)
     ]
-    more = [f"{len(wrong) - MOST_FILES} more"] if len(wrong) > MOST_FILES else []
     assert not wrong, (
-        f"{'; '.join([*wrong[:MOST_FILES], *more])}. Repair: {deploy(host.name)} brings missing "
+        f"{'; '.join(first_of(wrong, MOST_FILES))}. Repair: {deploy(host.name)} brings missing "
         f"ones back; for another one: {manager.again} there"
     )
 
@@ -188,7 +188,7 @@ def test_selinux_denies_nothing(host: CheckedHost) -> None:
         raise DoesNotApply("the kernel has no SELinux")
     denied = [one for one in selinux.found if one.is_enforced]
     told = denied or [*selinux.found]
-    text = "; ".join([*map(str, told[:MOST_FILES]), *([f"{len(told) - MOST_FILES} more"] if told[MOST_FILES:] else [])])
+    text = "; ".join(first_of(map(str, told), MOST_FILES))
     assert not denied, f"{text}. Repair: on {host.name}, {denied[0].repair}"
     if told:
         raise Remark(f"SELinux would deny this if it enforced: {text}; on {host.name}, {told[0].repair}")

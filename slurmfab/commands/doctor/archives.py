@@ -17,6 +17,7 @@ from slurmfab.commands.backup import archive as backups
 from slurmfab.commands.backup.trust import trusted_keys
 from slurmfab.commands.doctor.finding import Finding, ok, warning
 from slurmfab.on_hosts.agent.backup import encryption
+from slurmfab.on_hosts.agent.core.listing import listed
 
 TRIAL = b"a trial of fab doctor"
 SSH_KEYS = Path("~/.ssh")
@@ -116,6 +117,5 @@ def judged(subject: str, count: int, doubts: list[str], repair: str) -> Finding:
     """A finding about the archives of a subject; `doubts` are those that are not trusted, with the reason."""
     if not doubts:
         return ok(subject, f"{count}, of trusted makers")
-    more = f", and {len(doubts) - MOST_NAMED} more" if len(doubts) > MOST_NAMED else ""
-    text = f"{len(doubts)} of {count} not known to be of a trusted maker: {', '.join(doubts[:MOST_NAMED])}{more}."
+    text = f"{len(doubts)} of {count} not known to be of a trusted maker: {listed(doubts, MOST_NAMED)}."
     return warning(subject, text, repair)

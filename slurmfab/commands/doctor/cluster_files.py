@@ -13,6 +13,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import fabfile, loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.doctor.finding import Finding, failure, ok, warning
+from slurmfab.on_hosts.agent.core.listing import first_of
 
 SECONDS = 10
 MOST_COMPLAINTS = 3
@@ -27,9 +28,7 @@ def load(path: Path) -> tuple[Inventory | None, tuple[Finding, ...]]:
     try:
         known = loading.load(path)
     except ClusterFileError as error:
-        more = len(error.complaints) - MOST_COMPLAINTS
-        shown = [*error.complaints[:MOST_COMPLAINTS], *([f"and {more} more mistakes"] if more > 0 else [])]
-        return None, (failure("cluster file", "\n".join(shown)),)
+        return None, (failure("cluster file", "\n".join(first_of(error.complaints, MOST_COMPLAINTS))),)
     except InputError as error:
         return None, (failure("cluster file", str(error)),)
     lock = loading.lock_path(path)

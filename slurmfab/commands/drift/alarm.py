@@ -32,6 +32,7 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output, start
 from slurmfab.core.engine.summary import command_for
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE, CRASHED, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
+from slurmfab.on_hosts.agent.core.listing import first_of
 from slurmfab.on_hosts.agent.core.resource import FAILED, OK
 
 OTHER = "other difference"
@@ -118,9 +119,8 @@ class Findings:
     def lines(self) -> tuple[str, ...]:
         """The differences in few lines, folded over hosts, then the hosts that could not be compared."""
         lines = fold_lines((one.host, one.text) for one in self.found)
-        more = len(lines) - MOST_LINES
-        shown = [*lines[:MOST_LINES], *([f"and {more} more lines: {FAB} plan"] if more > 0 else [])]
-        return (*shown, *fold_lines((host, f"not compared: {why}") for host, why in self.not_compared.items()))
+        missed = fold_lines((host, f"not compared: {why}") for host, why in self.not_compared.items())
+        return (*first_of(lines, MOST_LINES, f": {FAB} plan"), *missed)
 
     def summary(self) -> str:
         """How much differs where, in one line without the cluster's name."""
@@ -362,5 +362,4 @@ def indented(problems: Sequence[Problem]) -> list[str]:
     """Problems in lines, folded over hosts; the last line says how many more there are."""
     whole = [text for host, text in problems if not host]
     lines = [*whole, *fold_lines((host, text) for host, text in problems if host)]
-    more = len(lines) - MOST_LINES
-    return [f"  {line}" for line in [*lines[:MOST_LINES], *([f"and {more} more"] if more > 0 else [])]]
+    return [f"  {line}" for line in first_of(lines, MOST_LINES)]

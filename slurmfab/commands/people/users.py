@@ -29,6 +29,7 @@ from slurmfab.core.plan.plan import PHASES, Phase, make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status import snapshot
 from slurmfab.on_hosts.agent.client.commands import cancel_all_of
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
 
 if TYPE_CHECKING:
@@ -268,10 +269,9 @@ def refuse_jobs(run: Run, name: str) -> None:
     """Stop, by SlurmfabError, if the user has running or pending jobs, or slurmctld does not answer."""
     jobs = [job for job in snapshot.ask_up(run.transport, run.controller, ("jobs",)).jobs if job.user == name]
     if jobs:
-        listed = ", ".join(f"{job.id} ({job.state.lower()})" for job in jobs[:SHOWN_JOBS])
-        more = f" and {len(jobs) - SHOWN_JOBS} more" if len(jobs) > SHOWN_JOBS else ""
+        told = listed((f"{job.id} ({job.state.lower()})" for job in jobs), SHOWN_JOBS)
         raise SlurmfabError(
-            f"{name} has jobs: {listed}{more}. Wait for them, or cancel them: {shlex.join(cancel_all_of(name))}. "
+            f"{name} has jobs: {told}. Wait for them, or cancel them: {shlex.join(cancel_all_of(name))}. "
             "Nothing was changed."
         )
 

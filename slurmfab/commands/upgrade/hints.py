@@ -15,6 +15,7 @@ from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
 from slurmfab.cluster.slurm.versions import SlurmVersion, complaints
 from slurmfab.commands.upgrade.asked import Asked, HostState
 from slurmfab.commands.upgrade.plan import HostVersions
+from slurmfab.on_hosts.agent.core.listing import listed
 
 PLUGIN_VALUE = re.compile(r"\b([a-z_]+)/([a-z0-9_]+)\b")
 PLUGIN_KEYS = {"jobsubmitplugins": "job_submit", "clifilterplugins": "cli_filter", "mpidefault": "mpi"}
@@ -160,10 +161,9 @@ def of_jobs(asked: Asked) -> Iterator[str]:
         return
     waiting = [job for job in state.jobs if job[3] == "0" and job[2] in ("RUNNING", "PENDING", "CONFIGURING")]
     if waiting:
-        names = ", ".join(f"{job} of {user}" for job, user, *_ in waiting[:MOST_NAMED])
-        more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
+        names = listed((f"{job} of {user}" for job, user, *_ in waiting), MOST_NAMED)
         yield (
-            f"srun or salloc waits for {names}{more}. These jobs go on; what their users begin there waits while "
+            f"srun or salloc waits for {names}. These jobs go on; what their users begin there waits while "
             "slurmctld or the node's slurmd restarts. Tell these users."
         )
 
@@ -180,8 +180,7 @@ def of_packages(asked: Asked) -> Iterator[str]:
     for release, offer in asked.offers.items():
         if offer.others:
             names = [f"{name} {version}" for name, version in sorted(offer.others.items())]
-            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-            yield f"{release}: these packages come along: {', '.join(names[:MOST_NAMED])}{more}."
+            yield f"{release}: these packages come along: {listed(names, MOST_NAMED)}."
 
 
 def of_daemons(hosts: Mapping[str, HostVersions]) -> Iterator[str]:
@@ -206,9 +205,7 @@ def of_users(hosts: Mapping[str, HostVersions]) -> Iterator[str]:
         those = [one for one in versions.users if not one.unit and (one.is_old or versions.offered)]
         some = Counter(f"{one.program} of {one.user}" for one in those)
         if some:
-            told = [
-                name + (f" ({count} processes)" if count > 1 else "") for name, count in some.most_common(MOST_NAMED)
-            ]
-            more = f" and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
-            lines.append((host, f"{', '.join(told)}{more}: no service, so this keeps Slurm's old files until it ends."))
+            told = (name + (f" ({count} processes)" if count > 1 else "") for name, count in some.most_common())
+            why = "no service, so this keeps Slurm's old files until it ends."
+            lines.append((host, f"{listed(told, MOST_NAMED)}: {why}"))
     yield from fold_lines(lines)

@@ -14,6 +14,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
 from slurmfab.core.engine.report import DIFFERS, Step
 from slurmfab.core.engine.saved_plan import Files, ResourceOnHost, SavedPlan
+from slurmfab.on_hosts.agent.core.listing import first_of
 from slurmfab.on_hosts.agent.core.resource import FAILED, OK, Change, Outcome
 
 MOST_LINES = 30  # the most reasons that a message lists; equal reasons of several hosts are one line
@@ -202,8 +203,7 @@ def fold_reasons(reasons: Iterable[Reason]) -> list[str]:
     alike: dict[str, list[str]] = {}
     for reason in reasons:
         alike.setdefault(reason.text, []).append(reason.host)
-    lines = [f"{fold(hosts)}: {text}" for text, hosts in alike.items()]
-    return lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], f"... and {len(lines) - MOST_LINES} more."]
+    return first_of((f"{fold(hosts)}: {text}" for text, hosts in alike.items()), MOST_LINES)
 
 
 def format_refusal(plan: SavedPlan, lines: Sequence[str], *, is_prepared: bool) -> str:

@@ -9,6 +9,7 @@ from slurmfab.base.errors import HostError
 from slurmfab.core.engine.run import Run
 from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Job, Snapshot
+from slurmfab.on_hosts.agent.core.listing import listed
 
 NODES_AND_JOBS = ("nodes", "jobs")  # the parts of a snapshot that show which jobs have which nodes
 POLL_SECONDS = 2.0  # seconds between two snapshots
@@ -38,9 +39,7 @@ def jobs_by_node(current: Snapshot) -> Mapping[str, tuple[Job, ...]]:
 
 def format_jobs(jobs: Iterable[Job]) -> str:
     """Jobs with their users, such as `12 (ann), 14 (bob)`; after ten of them the number of the others."""
-    texts = [f"{job.id} ({job.user})" for job in jobs]
-    others = len(texts) - MOST_JOBS_NAMED
-    return ", ".join(texts[:MOST_JOBS_NAMED]) + (f" and {others} more" if others > 0 else "")
+    return listed((f"{job.id} ({job.user})" for job in jobs), MOST_JOBS_NAMED)
 
 
 def wait_until_empty(

@@ -215,7 +215,7 @@ def test_processes_elsewhere_do_not_use_it_and_many_are_counted(host: Host) -> N
     for pid in range(90, 97):
         host.process(pid, "cp", "/home")
     found = in_use.processes(host, "/home")
-    assert found[-1] == "3 more"
+    assert found[-1] == "and 3 more"
     assert not any("vim" in one for one in found)
 
 

@@ -60,5 +60,5 @@ def test_a_missing_program_or_library_is_told_with_its_package(
 
 def test_many_missing_files_are_counted() -> None:
     assert packages.missing_files_text(tuple(("slurmd", f"/x{n}") for n in range(5))) == (
-        "/x0 of slurmd, /x1 of slurmd, /x2 of slurmd, 2 more"
+        "/x0 of slurmd, /x1 of slurmd, /x2 of slurmd and 2 more"
     )

@@ -44,7 +44,7 @@ def test_a_cluster_file_when_missing_then_is_no_failure(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("cluster: [", ":1: "), (CLUSTER + "oh: no\nno: oh\nx: 1\ny: 2\nz: 3\n", "and 2 more mistakes")]
+    ("text", "told"), [("cluster: [", ":1: "), (CLUSTER + "oh: no\nno: oh\nx: 1\ny: 2\nz: 3\n", "and 2 more")]
 )
 def test_a_cluster_file_when_wrong_then_its_first_mistakes_are_shown(path: Path, text: str, told: str) -> None:
     path.write_text(text)

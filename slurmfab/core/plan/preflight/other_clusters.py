@@ -20,6 +20,7 @@ from slurmfab.cluster.facts import ClusterMark, HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock, is_new_to
 from slurmfab.core.impact.disruptive_changes import HOST_IN_USE
+from slurmfab.on_hosts.agent.core.listing import listed
 
 UNSET_CONTROLLERS = ("localhost", "linux0")
 """Controllers of the slurm.conf in Slurm's examples, and of one that was made on a single machine to try it."""
@@ -239,6 +240,4 @@ def format_running(daemons: Sequence[str]) -> str:
 
 def format_jobs(jobs: tuple[int, ...]) -> str:
     """Jobs as text, the first of many by their ids."""
-    shown = ", ".join(map(str, jobs[:SHOWN_JOBS]))
-    more = f" and {len(jobs) - SHOWN_JOBS} more" if len(jobs) > SHOWN_JOBS else ""
-    return f"job{'' if len(jobs) == 1 else 's'} {shown}{more}"
+    return f"job{'' if len(jobs) == 1 else 's'} {listed(map(str, jobs), SHOWN_JOBS)}"

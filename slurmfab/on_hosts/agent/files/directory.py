@@ -7,6 +7,7 @@ import stat
 from contextlib import suppress
 from typing import ClassVar, Mapping, Optional, Tuple
 
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import Folder, is_roots, open_folder, open_parent, refuse_others, user
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, find_user, gid_of, uid_of
@@ -102,8 +103,8 @@ class Directory(Resource):
             "%s seems to be in use for something else: it is %s:%s %s and contains %s. It would become %s:%s %04o, so "
             "it is left as it is. Name another directory in the cluster file; or, if it is the right one, change it "
             "yourself: chown %s:%s %s && chmod %04o %s"
-            % (folder.path, found["owner"], found["group"], found["mode"], listed(names), self.owner, self.group,
-               self.mode, self.owner, self.group, folder.path, self.mode, folder.path)
+            % (folder.path, found["owner"], found["group"], found["mode"], listed(map(printable, names), 3),
+               self.owner, self.group, self.mode, self.owner, self.group, folder.path, self.mode, folder.path)
         )  # fmt: skip
 
     def refuse_planted(self, folder: Folder) -> None:
@@ -169,8 +170,6 @@ def is_there(path: str) -> bool:
         return folder.find(name) is not None
 
 
-def listed(names: list[str]) -> str:
-    """The first names of a directory, such as `a, b, c and 4 more`."""
-    shown = 3
-    more = " and %d more" % (len(names) - shown) if len(names) > shown else ""
-    return ", ".join(os.fsencode(name).decode("ascii", "backslashreplace") for name in names[:shown]) + more
+def printable(name: str) -> str:
+    """The name of a file, which may have any bytes, in ASCII."""
+    return os.fsencode(name).decode("ascii", "backslashreplace")

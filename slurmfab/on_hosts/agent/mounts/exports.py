@@ -9,6 +9,7 @@ from typing import ClassVar, Dict, List, Mapping, Tuple
 
 from slurmfab.on_hosts.agent.core import host_records
 from slurmfab.on_hosts.agent.core.host_paths import OWNED
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.core.reading import read_bytes, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import open_folder
@@ -189,12 +190,10 @@ class ExportFiles(Resource):
         """The remark about former entries that stay."""
         names = dict(self.away)
         hosts = list(dict.fromkeys(names.get(client, client) for _, client in former))
-        told = ", ".join(hosts[:FILES_TOLD]) + (
-            " and %d more" % (len(hosts) - FILES_TOLD) if len(hosts) > FILES_TOLD else ""
-        )
         paths = list(dict.fromkeys(path for path, _ in former))
         return "%s %s exported to %s, which may have it mounted. Deploy again with %s" % (
-            ", ".join(paths), "stays" if len(paths) == 1 else "stay", told, "it" if len(hosts) == 1 else "them"
+            ", ".join(paths), "stays" if len(paths) == 1 else "stay", listed(hosts, FILES_TOLD),
+            "it" if len(hosts) == 1 else "them"
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Iterator, List, Set
 
+from slurmfab.on_hosts.agent.core.listing import first_of
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes, read_text
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.identities.mounts import below
@@ -32,8 +33,7 @@ def processes(context: Context, path: str) -> List[str]:
         if pid.isdigit() and int(pid) != os.getpid() and any(below(file, path) for file in files(proc, pid)):
             name = read_text("%s/%s/comm" % (proc, pid)).strip()
             found.append("%s (PID %s, UID %s)" % (name.encode("ascii", "replace").decode(), pid, owner(proc, pid)))
-    more = len(found) - TOLD
-    return found[:TOLD] + (["%d more" % more] if more > 0 else [])
+    return first_of(found, TOLD)
 
 
 def files(proc: str, pid: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ import re
 from typing import ClassVar, Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core.listing import first_of
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 
 UPDATE_SECONDS = 60.0  # time limit of one `scontrol update`
@@ -273,8 +274,7 @@ def short_name(nodes: Sequence[str]) -> str:
 
 def format_states(late: Mapping[str, NodeState]) -> str:
     """States with reasons, such as `n1: down; n2: idle, drain (broken fan)`; of many nodes the first ones."""
-    nodes = "; ".join("%s: %s" % (node, late[node].with_reason) for node in list(late)[:LISTED_NODES])
-    return nodes + (" and %d more" % (len(late) - LISTED_NODES) if len(late) > LISTED_NODES else "")
+    return "; ".join(first_of(("%s: %s" % (node, state.with_reason) for node, state in late.items()), LISTED_NODES))
 
 
 def update(context: Context, nodes: Sequence[str], *settings: str) -> str:

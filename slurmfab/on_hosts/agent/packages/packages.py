@@ -7,6 +7,7 @@ import re
 import time
 from typing import ClassVar, Container, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, unfinished
@@ -72,9 +73,7 @@ def missing_links(root: str) -> Dict[str, Link]:
 
 def missing_files_text(found: Tuple[Tuple[str, str], ...]) -> Optional[str]:
     """The missing files as a value of a state, such as `/usr/sbin/slurmstepd of slurmd`; `None` for none."""
-    shown: List[str] = ["%s of %s" % (path, package) for package, path in found[:MOST]]
-    more = len(found) - MOST
-    return ", ".join([*shown, *(["%d more" % more] if more > 0 else [])]) or None
+    return listed(("%s of %s" % (path, package) for package, path in found), MOST) or None
 
 
 INSTALLED = "installed"

@@ -26,6 +26,7 @@ from typing import (
     Tuple,
 )
 
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes, read_text
 from slurmfab.on_hosts.agent.core.reading import names as names_in
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
@@ -60,8 +61,7 @@ def reboot_reasons(root: str, release: str = "", build: str = "") -> List[str]:
     found = []
     if os.path.exists(top + REQUIRED):
         packages = sorted(set(read_text(top + REQUIRED + ".pkgs").split()))
-        others = " and %d more" % (len(packages) - SHOWN) if len(packages) > SHOWN else ""
-        found.append("%s asks for it" % (", ".join(packages[:SHOWN]) + others if packages else "a package"))
+        found.append("%s asks for it" % (listed(packages, SHOWN) or "a package"))
     if not any(os.path.exists(top + path) for path in CONTAINER):
         system = os.uname()
         kernel = newer_kernel(top, release or system.release, build or system.version)

@@ -14,6 +14,7 @@ from typing import Iterator, List, NamedTuple, Optional
 from slurmfab.on_hosts.agent.core import safe_paths
 from slurmfab.on_hosts.agent.core.account import acting_as
 from slurmfab.on_hosts.agent.core.differences import one_line
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
@@ -157,9 +158,8 @@ def barrier(directory: str) -> str:
 
 def described(directory: str, found: List[Fault]) -> str:
     """Faults in words, such as `job_state (of root, mode 0600), node_state (of root, mode 0600) and 5 more`."""
-    names = ["%s (%s)" % (directory if one.path == "." else one_line(one.path), one.reason) for one in found]
-    more = " and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    names = ("%s (%s)" % (directory if one.path == "." else one_line(one.path), one.reason) for one in found)
+    return listed(names, SHOWN)
 
 
 def require_usable(context: Context) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, NamedTuple
+from typing import Any, Dict, NamedTuple
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
 """Severities: a job that is refused, fails, waits for ever or gets other resources; a likely mistake; advice."""
@@ -48,9 +48,3 @@ def clean(text: str, longest: int = LONGEST) -> str:
     """
     safe = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
     return safe if len(safe) <= longest else safe[: longest - 3] + "..."
-
-
-def listed(names: Iterable[str], most: int = 12) -> str:
-    """Names for a message, of which the last ones are left out if there are many."""
-    words = list(names)
-    return ", ".join(words[:most]) + (", and %d more" % (len(words) - most) if len(words) > most else "")

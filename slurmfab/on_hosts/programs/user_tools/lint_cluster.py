@@ -6,8 +6,9 @@ import re
 from typing import Dict, Iterable, Iterator, List, Mapping, Tuple
 
 from slurmfab.on_hosts.agent.client.amounts import UNTYPED, clock, mebibytes_of, number_of, seconds_of, tres_of
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.programs.user_tools.cluster import Cluster, is_for_others, most_gpus
-from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, hint, listed, warning
+from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, hint, warning
 from slurmfab.on_hosts.programs.user_tools.limits import Association
 from slurmfab.on_hosts.programs.user_tools.nodes import Node, Partition
 from slurmfab.on_hosts.programs.user_tools.sbatch_options import nearest

@@ -6,8 +6,9 @@ import os
 import re
 from typing import Dict, FrozenSet, Iterator, List, Tuple
 
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.programs.user_tools import sbatch_options
-from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, listed, warning
+from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, warning
 from slurmfab.on_hosts.programs.user_tools.lint_text import commands, shell, srun_options, words_of
 from slurmfab.on_hosts.programs.user_tools.submit_script import Script
 from slurmfab.on_hosts.programs.user_tools.wanted import Wanted, directive
