@@ -33,8 +33,8 @@ from slurmfab.base.answers import (
     pattern,
 )
 from slurmfab.base.errors import AgentFailed
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 
-MADE_BY_SLURMFAB = "# Made by slurmfab"  # the beginning of each configuration file that slurmfab writes
 OURS = {"name", "clock_offset", "reached", "way"}  # the fields of the facts that this machine knows itself
 _MAKING = threading.Lock()
 LATEST = float(1 << 40)  # a time that no clock shows: seconds since 1970

@@ -9,7 +9,6 @@ import pytest
 
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.facts import MADE_BY_SLURMFAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
@@ -23,6 +22,7 @@ from slurmfab.commands.checks.wanted import FILES, deploy, files, site_files
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE, OLDER_FILE
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import update_partition
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 
 INCLUDED = f"$(sed -n 's/^[[:space:]]*include[[:space:]]\\+\\([^[:space:]#]*\\).*/\\1/Ip' {MAIN} 2>/dev/null)"
 HASHES = (

@@ -11,7 +11,6 @@ from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import columns, table, write
-from slurmfab.cluster.facts import MADE_BY_SLURMFAB
 from slurmfab.cluster.inventory import fabfile, loading
 from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
@@ -26,6 +25,7 @@ from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.import_cluster.survey import survey
 from slurmfab.commands.nodes import discovery
 from slurmfab.core.engine.session import Output
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 from slurmfab.on_hosts.agent.slurm.found_files import ELSEWHERE, MISSING
 
 

@@ -14,11 +14,12 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import canonical
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.facts import MADE_BY_SLURMFAB, ClusterMark, HostFacts
+from slurmfab.cluster.facts import ClusterMark, HostFacts
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.commands.nodes.discovery import DEFAULT_HOSTNAMES
 from slurmfab.core.plan.preflight.other_clusters import Identity, identity_of, is_unset, short, split_controller
 from slurmfab.on_hosts.agent.client.commands import PARTITION
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 
 LONGEST_NAME = 40  # the longest ClusterName that a cluster file may have
 NEW_PARTITIONS = ("main", PARTITION)  # the partitions of slurm.conf with a cluster file that first contact writes

@@ -12,11 +12,12 @@ from functools import lru_cache
 
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import expand, fold_in_order
-from slurmfab.cluster.facts import MADE_BY_SLURMFAB, HostFacts
+from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.slurm.conf_text import Settings, parse
 from slurmfab.cluster.slurm.gres import GresLine, gres_by_node, is_same_gres
 from slurmfab.cluster.slurm.meaning import SameHost
 from slurmfab.core.impact.slurm_diff import NODE_LINE, SETTING, TEXT, Difference, of_file, says_the_same
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 
 MAIN, GRES, CGROUP = "slurm.conf", "gres.conf", "cgroup.conf"
 OF_EACH_HOST = (GRES, CGROUP)  # the files that may differ between hosts

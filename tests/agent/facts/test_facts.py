@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.cluster.facts import MADE_BY_SLURMFAB, Account, Cgroup, Hardware, from_answer
+from slurmfab.cluster.facts import Account, Cgroup, Hardware, from_answer
 from slurmfab.on_hosts.agent.facts import cgroups, facts, hardware
 
 STATUS = """Package: munge
@@ -131,10 +131,6 @@ def test_a_server_of_configuration_files_that_the_site_gave_to_slurmd_is_told(
     for path, text in files.items():
         write(root, path, text)
     assert facts.read({"root": str(root)})["conf_server"] == expected
-
-
-def test_slurmfabs_header_when_compared_is_the_one_of_its_files() -> None:
-    assert facts.MADE_BY_SLURMFAB.decode() == MADE_BY_SLURMFAB
 
 
 def test_services_when_some_do_not_exist_are_told_apart() -> None:

@@ -10,6 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts import payload
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.files.program import Program
@@ -18,6 +19,7 @@ from slurmfab.on_hosts.agent.services.service import Service
 More = ParamSpec("More")
 Value = TypeVar("Value")
 
+HEAD = f"{MADE_BY_SLURMFAB} from the cluster file; edits here are overwritten.\n"  # the first line of written files
 
 RUN_PROGRAM = """\
 import sys

@@ -5,16 +5,14 @@ from __future__ import annotations
 from slurmfab.cluster.inventory.exports import Export
 from slurmfab.cluster.inventory.storage import clients, exports_of
 from slurmfab.cluster.slurm.software import NFS_SERVER
-from slurmfab.core.plan.phases.capability import once
+from slurmfab.core.plan.phases.capability import HEAD, once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.mounts.exports import LOADED_OF, OF, ExportFiles, ExportsLoaded
 from slurmfab.on_hosts.agent.services.service import Service
 
 UNIT = "nfs-server"
-SETTINGS = """\
-# Made by slurmfab from the cluster file; edits here are overwritten.
-[nfsd]
+SETTINGS = f"""{HEAD}[nfsd]
 # Version 4 needs one TCP port and no rpcbind.
 vers3=n
 """

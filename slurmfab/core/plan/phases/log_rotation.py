@@ -7,7 +7,7 @@ from functools import cache
 from slurmfab.base.paths import SLURM_LOGS, SLURMD_LOGS
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.plan.directories import slurmd_log
-from slurmfab.core.plan.phases.capability import owned
+from slurmfab.core.plan.phases.capability import HEAD, owned
 from slurmfab.core.plan.phases.daemon_users import ROLES
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -23,8 +23,9 @@ SLURMD_PATH = "/etc/logrotate.d/slurmfab-slurmd"
 BY_SIGNAL = SlurmVersion(24, 5)
 """From here on the files of Debian's packages send a signal; those of Debian 12 call an init script."""
 
-RULE = """\
-# Made by slurmfab from the cluster file; edits here are overwritten.
+RULE = (
+    HEAD
+    + """\
 {logs}/*.log {{
     size 5M
     rotate 12
@@ -43,6 +44,7 @@ RULE = """\
     endscript
 }}
 """
+)
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -9,7 +9,7 @@ from slurmfab.base.terminal import table
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.logins import LoginLimits
 from slurmfab.cluster.inventory.slurm_settings import setting
-from slurmfab.core.plan.phases.capability import once, owned
+from slurmfab.core.plan.phases.capability import HEAD, once, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -89,7 +89,7 @@ def slices(limits: LoginLimits) -> tuple[OwnedFile, ...]:
         "TasksMax": (limits.tasks, "infinity"),
         "CPUQuota": (limits.cpus and f"{limits.cpus * 100}%", ""),
     }
-    head = "# Made by slurmfab from the cluster file; edits here are overwritten.\n[Slice]\n"
+    head = f"{HEAD}[Slice]\n"
     lines = [(f"{key}={value}\n", f"{key}={none}\n") for key, (value, none) in wanted.items() if value]
     users, root = ("".join(texts) for texts in zip(*lines, strict=True))
     return OwnedFile(OF_USERS, head + users), OwnedFile(OF_ROOT, head + root)

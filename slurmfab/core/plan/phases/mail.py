@@ -6,7 +6,7 @@ from slurmfab.base.paths import MAIL_PROGRAM, MAIL_SETTINGS
 from slurmfab.cluster.inventory.mail import Mail
 from slurmfab.cluster.slurm import software
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.core.plan.phases.capability import owned
+from slurmfab.core.plan.phases.capability import HEAD, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -65,4 +65,4 @@ def settings(mail: Mail, password: str) -> str:
         **({"auth": "on", "user": f'"{mail.user}"', "password": f'"{password}"'} if mail.user else {}),
     }
     lines = "".join(f"{name} {value}\n" for name, value in values.items())
-    return f"# Made by slurmfab from the cluster file; edits here are overwritten.\n{lines}"
+    return HEAD + lines

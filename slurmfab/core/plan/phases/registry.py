@@ -19,7 +19,7 @@ from slurmfab.cluster.inventory.registry import Registry
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import CERTIFICATES, OPENSSL, REGISTRY_SERVER
 from slurmfab.core.plan.own_address import own_address, trusted_address
-from slurmfab.core.plan.phases.capability import owned
+from slurmfab.core.plan.phases.capability import HEAD, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -126,7 +126,7 @@ def settings(plan_input: PlanInput, registry: Registry, port: int, *, may_write:
         },
         **(login if may_write else {}),
     }
-    return f"# Made by slurmfab from the cluster file; edits here are overwritten.\n{json.dumps(wanted, indent=1)}\n"
+    return f"{HEAD}{json.dumps(wanted, indent=1)}\n"
 
 
 def address(plan_input: PlanInput, registry: Registry) -> str:

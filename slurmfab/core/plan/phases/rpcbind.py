@@ -6,7 +6,7 @@ from slurmfab.base.paths import UNIT_FILES
 from slurmfab.cluster.inventory.storage import mounts_of
 from slurmfab.cluster.slurm.software import RPCBIND
 from slurmfab.core.plan.phases import exports
-from slurmfab.core.plan.phases.capability import owned
+from slurmfab.core.plan.phases.capability import HEAD, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -15,9 +15,7 @@ from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 OF = "rpcbind"
 UNITS = ("rpcbind.socket", "rpcbind.service")
-DROP_IN = """\
-# Made by slurmfab from the cluster file; edits here are overwritten.
-[Unit]
+DROP_IN = f"""{HEAD}[Unit]
 # NFS version 4 does without rpcbind, which listens on port 111. A condition that never holds: it does not start.
 ConditionPathExists=!/
 """

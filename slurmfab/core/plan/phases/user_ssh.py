@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS
 from slurmfab.core.plan.phases import logins
-from slurmfab.core.plan.phases.capability import once
+from slurmfab.core.plan.phases.capability import HEAD, once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins
@@ -29,7 +29,6 @@ SERVER = f"{DROP_INS}/slurmfab-users.conf"
 EQUIV = "/etc/ssh/shosts.equiv"
 TARGETS = frozenset(("compute", "login"))  # the roles of hosts that let users in
 
-HEAD = "# Made by slurmfab from the cluster file; edits here are overwritten.\n"
 PREFERRED = "ssh-ed25519"  # the type of host key that suffices; the others only where a host has none of it
 
 REFUSES = "    HostbasedAuthentication no\n"

@@ -13,6 +13,7 @@ FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 MOST_BYTES = 64 << 20  # the most bytes of a file that are read
 
 PIECE_BYTES = 65536
+MADE_BY_SLURMFAB = "# Made by slurmfab"  # the beginning of each file that slurmfab writes
 
 
 def read_bytes(path: str) -> bytes:

@@ -10,6 +10,7 @@ import re
 from typing import ClassVar, Dict, Optional
 
 from slurmfab.on_hosts.agent.core import replace
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.identities.users_and_groups import gid_of, group_name, uid_of, user_name
 
@@ -43,7 +44,6 @@ DEFAULTS = {
 }
 """What slurmdbd takes for a key that is not in the file, by key in lower case (slurmdbd.conf(5))."""
 
-MADE_BY_SLURMFAB = b"# Made by slurmfab"
 INCLUDE = re.compile(rb"^[ \t]*include[ \t]", re.IGNORECASE | re.MULTILINE)
 HIDDEN = "StoragePass=(hidden)"  # replaces the password's line when the file is compared
 
@@ -105,7 +105,7 @@ class SlurmdbdConf(Resource):
 
     def is_right_by_hand(self, content: bytes) -> bool:
         """Whether somebody else wrote the file, with the same meaning for slurmdbd."""
-        if content.startswith(MADE_BY_SLURMFAB) or INCLUDE.search(content):
+        if content.startswith(MADE_BY_SLURMFAB.encode()) or INCLUDE.search(content):
             return False
         return meaning(content) == meaning(self.content.encode("utf-8", "surrogateescape"))
 

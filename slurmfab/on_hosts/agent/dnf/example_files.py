@@ -9,20 +9,19 @@ from __future__ import annotations
 import os
 from typing import List, Sequence
 
-from slurmfab.on_hosts.agent.core.reading import read_text, sha256_of
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB, read_text, sha256_of
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.dnf import dnf, rpm_database
 from slurmfab.on_hosts.agent.packages import added_packages
 
 PLACES = ("/etc/slurm/slurm.conf", "/etc/slurm/slurmdbd.conf", "/etc/slurm/cgroup.conf")
-OURS = "# Made by slurmfab"  # the beginning of each file that slurmfab writes
 DIGESTS = "[%{FILENAMES}\\t%{FILEDIGESTS}\\n]"  # a line for each file of a package
 
 
 def examples(context: Context, packages: Sequence[str]) -> List[str]:
     """The paths of the examples of some packages that are there."""
     there = [path for path in PLACES if os.path.isfile(context.path(path))]
-    others = [path for path in there if not read_text(context.path(path)).startswith(OURS)]
+    others = [path for path in there if not read_text(context.path(path)).startswith(MADE_BY_SLURMFAB)]
     own = sorted(added_packages.read(context).intersection(packages)) if others else []
     if not own:
         return []

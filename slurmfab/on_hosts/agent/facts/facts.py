@@ -25,7 +25,7 @@ from slurmfab.on_hosts.agent.core.host_paths import (
     SLURM_DIRECTORY,
 )
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
-from slurmfab.on_hosts.agent.core.reading import entries, names, os_release, read_bytes, read_text
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB, entries, names, os_release, read_bytes, read_text
 from slurmfab.on_hosts.agent.dnf import rpm_database
 from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, slurm_use, slurm_versions
 from slurmfab.on_hosts.agent.packages import dpkg_status
@@ -123,7 +123,6 @@ JOB_CONTAINER = "job_container_conf"
 OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
 """The files that may differ between the hosts of a cluster that was made by hand."""
 
-MADE_BY_SLURMFAB = b"# Made by slurmfab"  # the beginning of each file that slurmfab writes
 MOST_BYTES = 1 << 20  # the most bytes of such a file that are told unasked
 
 SLURM_FILES = {
@@ -273,7 +272,7 @@ def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:
         for name, content in contents.items()
     }
     conf = contents["slurm_conf"]
-    own = b"" if conf.startswith(MADE_BY_SLURMFAB) else conf.decode(errors="replace").encode()
+    own = b"" if conf.startswith(MADE_BY_SLURMFAB.encode()) else conf.decode(errors="replace").encode()
     return {
         "fetches": os.path.exists(root + CONFIGLESS_DROP_IN),
         "conf_server": "" if conf else conf_server(root),
@@ -330,7 +329,7 @@ def parts(path: str) -> Dict[str, str]:
 
 def is_own(name: str, content: bytes) -> bool:
     """Whether a file that may differ between hosts was made by hand."""
-    return name in OF_EACH_HOST and len(content) < MOST_BYTES and not content.startswith(MADE_BY_SLURMFAB)
+    return name in OF_EACH_HOST and len(content) < MOST_BYTES and not content.startswith(MADE_BY_SLURMFAB.encode())
 
 
 def boot() -> str:

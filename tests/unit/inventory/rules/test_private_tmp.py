@@ -6,12 +6,13 @@ import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.facts import MADE_BY_SLURMFAB, HostFacts
+from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.scratch import PrivateTmp
 from slurmfab.core.impact.restart_requirements import Requirement, need
 from slurmfab.core.plan.phases import daemons, slurm_conf
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.configuration import refuse_unknown_keys
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import Absent

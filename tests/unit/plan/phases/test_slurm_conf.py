@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.cluster.facts import MADE_BY_SLURMFAB
 from slurmfab.core.plan.phases import slurm_conf
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 from slurmfab.on_hosts.agent.files.file import Absent
 
 DATABASE = THREE_HOSTS.replace("addresses: {", "addresses: {d1: 10.0.0.9, ") + "database: d1\n"
