@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
@@ -34,14 +35,7 @@ class Slurm(Context):
     def __post_init__(self) -> None:
         super().__init__(self.root, self.dry_run)
 
-    def run(
-        self,
-        argv: Sequence[str],
-        stdin: bytes = b"",  # noqa: ARG002 - as in Context
-        seconds: float = 60.0,  # noqa: ARG002 - as in Context
-        env: Mapping[str, str] | None = None,  # noqa: ARG002 - as in Context
-        account: tuple[int, int] | None = None,  # noqa: ARG002 - as in Context
-    ) -> subprocess.CompletedProcess[bytes]:
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
         if argv[1] == "update":
             self.updates.append(tuple(argv[2:]))
             if self.refuses:

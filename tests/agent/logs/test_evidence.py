@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,20 +41,13 @@ class Controller(Context):
         self.ping, self.records, self.remembered = ping, records, remembered
         self.asked: list[tuple[str, ...]] = []
 
-    def run(
-        self,
-        argv: Sequence[str],
-        stdin: bytes = b"",  # noqa: ARG002 - as in Context
-        seconds: float = 60.0,  # noqa: ARG002 - as in Context
-        env: Mapping[str, str] | None = None,
-        account: tuple[int, int] | None = None,  # noqa: ARG002 - as in Context
-    ) -> subprocess.CompletedProcess[bytes]:
+    def run(self, argv: Sequence[str], *_: Any, **more: Any) -> subprocess.CompletedProcess[bytes]:
         self.asked.append(tuple(argv))
-        shown, code, env = "", 0, env or {}
+        shown = ""
         if argv[1] == "ping":
             shown = self.ping
         elif argv[0] == "squeue":
-            mark = env["SQUEUE_FORMAT2"].rpartition(":")[2]
+            mark = more["env"]["SQUEUE_FORMAT2"].rpartition(":")[2]
             shown = "".join(row.get(name, "") + mark for row in self.remembered for name in MEMORY_FIELDS)
         elif argv[0] in ("sacct", "sacctmgr") and self.records is None:
             return subprocess.CompletedProcess(argv, 1, b"", b"sacct: error: Connection refused")
@@ -63,7 +57,7 @@ class Controller(Context):
         elif argv[:4] == ("sacctmgr", "--noheader", "--parsable2", "show") and argv[4] == "event":
             assert argv[-1] == "format=" + ",".join(EVENT_FIELDS)
             shown = EVENT + "\n"
-        return subprocess.CompletedProcess(argv, code, shown.encode(), b"")
+        return subprocess.CompletedProcess(argv, 0, shown.encode(), b"")
 
 
 def test_a_job_when_it_is_on_record_then_records_others_and_events_are_told(root: Path) -> None:

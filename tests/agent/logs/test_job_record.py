@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,23 +31,15 @@ class Controller(Context):
         super().__init__(str(root))
         self.ping, self.squeue, self.sacct = ping, squeue, sacct
 
-    def run(
-        self,
-        argv: Sequence[str],
-        stdin: bytes = b"",  # noqa: ARG002 - as in Context
-        seconds: float = 60.0,  # noqa: ARG002 - as in Context
-        env: Mapping[str, str] | None = None,
-        account: tuple[int, int] | None = None,  # noqa: ARG002 - as in Context
-    ) -> subprocess.CompletedProcess[bytes]:
-        env = env or {}
+    def run(self, argv: Sequence[str], *_: Any, **more: Any) -> subprocess.CompletedProcess[bytes]:
         if argv[1] == "ping":
             return subprocess.CompletedProcess(argv, 0, self.ping, b"")
         if argv[0] == "squeue":
-            mark = env["SQUEUE_FORMAT2"].rpartition(":")[2]
-            assert env["SLURM_TIME_FORMAT"] == "%s"
+            mark = more["env"]["SQUEUE_FORMAT2"].rpartition(":")[2]
+            assert more["env"]["SLURM_TIME_FORMAT"] == "%s"
             return subprocess.CompletedProcess(argv, 0, "".join(one + mark for one in self.squeue).encode(), b"")
         if argv[0] == "sacct":
-            assert env["SLURM_TIME_FORMAT"] == "%s"
+            assert more["env"]["SLURM_TIME_FORMAT"] == "%s"
             return subprocess.CompletedProcess(argv, 0 if self.sacct else 1, self.sacct.encode(), b"disabled")
         return subprocess.CompletedProcess(argv, 0, b"", b"")
 

@@ -150,7 +150,7 @@ class Context:
         account: Optional[tuple[int, int]] = None,
     ) -> str:
         """Run a program that must succeed, as `run`; its output, ResourceFailed with its last lines."""
-        done = self.run(argv, stdin, seconds, env, account)
+        done = self.run(argv, stdin, seconds, env=env, account=account)
         if done.returncode != 0:
             lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
             last = " | ".join(lines[-4:]) or "no message"
