@@ -96,9 +96,9 @@ def of_text(text: str) -> set[str]:
 
 def of_module(path: Path) -> set[str]:
     """What of a platform the texts of a module depend on, its docstrings apart."""
-    tree = ast.parse(path.read_text())
-    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in documents)
+    nodes = tuple(ast.walk(ast.parse(path.read_text())))
+    documents = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    texts = (node for node in nodes if isinstance(node, ast.Constant) and id(node) not in documents)
     return {what for one in texts if isinstance(one.value, (str, int)) for what in of_text(str(one.value))}
 
 

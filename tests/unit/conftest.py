@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from json_shapes import assert_fits_one
 
 from slurmfab.core.engine.session import Output
 
@@ -13,6 +12,9 @@ from slurmfab.core.engine.session import Output
 @pytest.fixture(scope="session", autouse=True)
 def json_fits_its_schema() -> Iterator[None]:
     """Whatever a test has written by `--json` is what one of the schemas says."""
+    # Not by a process that only hands tests to others: all that writes JSON takes a second to load.
+    from json_shapes import assert_fits_one
+
     write = Output.write_json
 
     def checked(self: Output, output: object) -> None:

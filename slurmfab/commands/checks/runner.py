@@ -201,11 +201,11 @@ def run_checks(known: Inventory, checks: Checks) -> None:
     own_files = [path for path in own.files(known.path) if is_used(path, known, checks)]
     with contextlib.redirect_stderr(io.StringIO()) as output, contextlib.redirect_stdout(output):
         # The messages of ours say what was compared; pytest says it for assertions of the site.
-        collect(checks, [CHECKS], "plain", output)
+        collect(checks, CHECKS, [CHECKS], "plain", output)
         in_order = sorted(checks.together, key=lambda check: ORDER.index(check.partition(".")[0]))
         checks.together = {check: checks.together[check] for check in in_order}
         if own_files:
-            collect(checks, own_files, "rewrite", output)
+            collect(checks, own_files[0].parent, own_files, "rewrite", output)
         unknown = checks.unknown_words()
         if unknown:
             groups = ", ".join((*ORDER, *map(own.group_of, own_files)))
@@ -221,15 +221,16 @@ def is_used(path: Path, known: Inventory, checks: Checks) -> bool:
     return not why
 
 
-def collect(checks: Checks, files: Sequence[Path], assertions: str, output: io.StringIO) -> None:
+def collect(checks: Checks, top: Path, files: Sequence[Path], assertions: str, output: io.StringIO) -> None:
     """Have pytest collect checks, without the user's configuration, conftest files and plugins.
 
-    `assertions`: `plain`, or `rewrite` for failed ones to tell what they compared. Raises SlurmfabError if it could
+    `top`: the directory of the files; pytest would list all above it. `assertions`: `plain`, or `rewrite` for failed ones to tell what they compared. Raises SlurmfabError if it could
     not.
     """
     import pytest  # slow to import
 
-    code = pytest.main([*OPTIONS, f"--assert={assertions}", *map(str, files)], plugins=[checks])
+    options = (*OPTIONS, "--confcutdir", str(top), f"--assert={assertions}")
+    code = pytest.main([*options, *map(str, files)], plugins=[checks])
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if code not in COLLECTED:
