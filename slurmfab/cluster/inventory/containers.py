@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.cluster.inventory.accounting import Login
-from slurmfab.cluster.inventory.values import Model, Schedule, check_directory, written_as
+from slurmfab.cluster.inventory.values import Model, Schedule, check_directory, check_once, written_as
 
 Way = Literal["podman", "oci", "apptainer", "enroot", "docker"]
 """A way of running containers. A new one needs a word here, a field of the same name for its options in `Containers`,
@@ -18,10 +18,7 @@ and a module of its own in WAYS of `core/plan/phases/containers.py`."""
 def _check_ways(ways: tuple[Way, ...]) -> tuple[Way, ...]:
     if not ways:
         raise ValueError("it is empty; name at least one way, such as podman, or remove the key")
-    twice = sorted({way for way in ways if ways.count(way) > 1})
-    if twice:
-        raise ValueError(f'"{twice[0]}" is listed twice')
-    return ways
+    return check_once(ways)
 
 
 def _containers_of(value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slurmfab.cluster.inventory.values import Model, check_directory, short_for
+from slurmfab.cluster.inventory.values import Model, check_directory, check_once, short_for
 
 System = Literal["lmod", "environment-modules"]
 Directory = Annotated[str, AfterValidator(check_directory("/sw/modules"))]
@@ -15,13 +15,6 @@ Directory = Annotated[str, AfterValidator(check_directory("/sw/modules"))]
 def _directories(value: Any) -> Any:
     """A list of directories; text is split at colons, as in MODULEPATH."""
     return tuple(value.split(":")) if isinstance(value, str) else value
-
-
-def _check_directories(value: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({one for one in value if value.count(one) > 1})
-    if twice:
-        raise ValueError(f'"{twice[0]}" is listed twice')
-    return value
 
 
 def modules_of(value: Any) -> Any:
@@ -39,7 +32,7 @@ class Modules(Model):
     path: Annotated[
         tuple[Directory, ...],
         BeforeValidator(_directories, json_schema_input_type=str | list[str]),
-        AfterValidator(_check_directories),
+        AfterValidator(check_once),
         Field(description="Directories of modules, for MODULEPATH."),
     ] = ()
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.cluster.inventory.values import HostNames, Model
+from slurmfab.cluster.inventory.values import HostNames, Model, check_once
 
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")
 """Names of packages (deb-control(5)); apt-get takes a name that ends in `-` for one to be removed."""
@@ -75,10 +75,7 @@ def _packages(value: Any) -> tuple[str, ...]:
 
 
 def _check_packages(texts: tuple[str, ...]) -> tuple[str, ...]:
-    names = [wanted_from(text).name for text in texts]
-    twice = next((name for number, name in enumerate(names) if name in names[:number]), "")
-    if twice:
-        raise ValueError(f'"{twice}" is listed twice')
+    check_once(tuple(wanted_from(text).name for text in texts))
     return texts
 
 

@@ -27,6 +27,7 @@ PATTERNS: dict[Callable[..., Any], str] = {}
 """By validator, how a text is written that it takes; editors get these regular expressions with the JSON schema."""
 
 _Validator = TypeVar("_Validator", bound=Callable[..., Any])
+_Names = TypeVar("_Names", bound=tuple[str, ...])
 
 
 def written_as(pattern: re.Pattern[str]) -> Callable[[_Validator], _Validator]:
@@ -171,16 +172,20 @@ Licenses = dict[Annotated[str, AfterValidator(_check_license_name)], Annotated[i
 """By the name of some software, how many jobs may use it at a time; Slurm counts them for the whole cluster."""
 
 
+def check_once(names: _Names) -> _Names:
+    """Validator that refuses a name that is listed twice."""
+    if len(names) > len({*names}):
+        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        raise ValueError(f'"{twice}" is listed twice')
+    return names
+
+
 def _bundles(value: Any) -> tuple[str, ...]:
     """The files of one name, or of a list of names."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"it must be the name of a file made by {FAB} bundle, or a list of such names")
-    seen = set[str]()
-    twice = next((name for name in names if name in seen or seen.add(name)), "")  # type: ignore[func-returns-value]
-    if twice:
-        raise ValueError(f'"{twice}" is listed twice')
-    return tuple(names)
+    return check_once(tuple(names))
 
 
 Bundles = Annotated[tuple[str, ...], BeforeValidator(_bundles, json_schema_input_type=str | list[str])]

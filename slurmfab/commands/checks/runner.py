@@ -224,8 +224,8 @@ def is_used(path: Path, known: Inventory, checks: Checks) -> bool:
 def collect(checks: Checks, top: Path, files: Sequence[Path], assertions: str, output: io.StringIO) -> None:
     """Have pytest collect checks, without the user's configuration, conftest files and plugins.
 
-    `top`: the directory of the files; pytest would list all above it. `assertions`: `plain`, or `rewrite` for failed ones to tell what they compared. Raises SlurmfabError if it could
-    not.
+    `top`: the directory of the files; pytest would list all above it. `assertions`: `plain`, or `rewrite` for failed
+    ones to tell what they compared. Raises SlurmfabError if it could not.
     """
     import pytest  # slow to import
 
