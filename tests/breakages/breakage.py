@@ -9,6 +9,14 @@ from suites import SUITES
 HOSTS = ("ctl", "n1", "n2")
 """Hosts of the cluster on which rows are played: a controller that runs no jobs, and two compute nodes."""
 
+DAEMONS = (
+    ("slurmd", "slurmd", "n1"),
+    ("munged", "munge", "n1"),
+    ("slurmctld", "slurmctld", "ctl"),
+    ("slurmdbd", "slurmdbd", "ctl"),
+)
+"""Program, unit and a host of each."""
+
 
 @dataclass(frozen=True)
 class Mended:

@@ -80,6 +80,12 @@ class DeployedLab:
         assert again["steps"] == [], again["steps"]
         return done.stdout + done.stderr
 
+    def checks(self, only: str = "", *words: str, task: str = "check-cluster") -> list[dict[str, Any]]:
+        """The results of all checks, or of groups by commas, as `--json` tells them."""
+        options = ("--only", only) if only else ()
+        found: list[dict[str, Any]] = json.loads(self.slurmfab(task, "--json", "-", *options, *words).stdout)["checks"]
+        return found
+
     def on(self, host: str, script: str, *, check: bool = True) -> str:
         """Run a shell script as root on a host without SSH, and return its standard output, stripped.
 
@@ -110,6 +116,22 @@ class DeployedLab:
             return last == expected
 
         eventually(has_come, lambda: f"{host}: {script}: {expected}, but at last: {last}", patience)
+
+
+@dataclass
+class ExtendedLab:
+    """A cluster, and the text of its file without what tests add."""
+
+    lab: DeployedLab
+    text: str
+
+    def write(self, more: str) -> None:
+        """Make this the end of the cluster file."""
+        self.lab.inventory_path.write_text(self.text + more)
+
+    def deploy(self, more: str, *words: str) -> str:
+        """Deploy with this at the end of the cluster file; a second run has nothing to do. What the run printed."""
+        return self.lab.deploy_file(self.text + more, *words)
 
 
 @dataclass(frozen=True)

@@ -182,6 +182,18 @@ def wait_for_dpkg(hosts: DeployedLab, *names: str) -> None:
         hosts.until(name, "pgrep -xc apt-get", "1")
 
 
+def reboot_with_a_broken_crun(hosts: DeployedLab, complaint: str) -> None:
+    """Reboot n1 with a crun that an update has broken, which is named, and once more with the whole one."""
+    reboot = ("reboot", "n1", "--reason", "new libraries", "--timeout", "3")
+    broken = "#!/bin/sh\\necho libseccomp.so.2: no such library >&2; exit 1\\n"
+    hosts.on("n1", f"cd /usr/bin; mv crun whole; printf '{broken}' >crun; chmod 755 crun")
+    done = hosts.slurmfab(*reboot)
+    assert (done.returncode, complaint in words_of(done)) == (1, True), words_of(done)
+    hosts.on("n1", "cd /usr/bin; mv whole crun")
+    done = hosts.slurmfab(*reboot)
+    assert done.returncode == 0, words_of(done)
+
+
 def of_kind(spec: LabSpec) -> LabSpec:
     """The same lab with the packages of Slurm that the tests are run with, on a suite that has them."""
     if PACKAGES == "debian" or spec.slurm_packages != "debian":

@@ -5,7 +5,6 @@ One lab goes through all of it, in this order: n1 has what Slurm needs, and n2 h
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,8 +48,7 @@ class Mixed:
 
     def checks(self, *only: str) -> dict[tuple[str, str], dict[str, Any]]:
         """What the checks found, by check and host."""
-        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", ",".join(only))
-        return {(one["check"], one["host"]): one for one in json.loads(done.stdout)["checks"]}
+        return {(one["check"], one["host"]): one for one in self.lab.checks(",".join(only))}
 
 
 @pytest.fixture(scope="module", params=in_turn("cgroups"))

@@ -6,7 +6,6 @@ goes through all of it, in this order.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -98,8 +97,7 @@ def test_nodes_when_programs_have_ended_then_have_no_traces_of_them(site: Site) 
 
 
 def test_quickcheck_when_the_cluster_has_mpi_and_containers_then_tries_each_way(site: Site) -> None:
-    done = site.lab.slurmfab("quickcheck", "--only", "mpi", "--user", "ann", "--json", "-")
-    lines = [(one["outcome"], one["words"]) for one in json.loads(done.stdout)["checks"]]
+    lines = [(one["outcome"], one["words"]) for one in site.lab.checks("mpi", "--user", "ann", task="quickcheck")]
     assert [outcome for outcome, _ in lines].count("failed") == 0, lines
     sent = [words for outcome, words in lines if outcome == "passed" and "they sent messages to each other" in words]
     assert len(sent) == (4 if site.suite == "trixie" else 3), lines

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import ExtendedLab
+from lab_user import reboot_with_a_broken_crun
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -41,15 +41,8 @@ LEFT = (
 )
 
 
-@dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster, and its file without containers."""
-
-    lab: DeployedLab
-    text: str
-
-    def deploy(self, more: str) -> None:
-        self.lab.deploy_file(self.text + more)
 
     def srun(self, options: str, script: str, *, check: bool = True) -> list[str]:
         """What a job of ann's on n1 prints."""
@@ -129,14 +122,12 @@ def test_a_session_when_outside_of_a_job_then_has_no_gpu_and_is_told(site: Site)
 
 @pytest.mark.parametrize("user", ["slurm", "ann"])
 def test_quickcheck_when_asked_then_runs_a_container_as_a_user(site: Site, user: str) -> None:
-    done = site.lab.slurmfab("quickcheck", "--only", "container", "--user", user, "--json", "-")
-    (line,) = json.loads(done.stdout)["checks"]
+    (line,) = site.lab.checks("container", "--user", user, task="quickcheck")
     assert (line["outcome"], line["words"]) == ("passed", "podman ran a shell with programs of the node"), line
 
 
 def test_check_cluster_when_asked_then_proves_podman(site: Site) -> None:
-    done = site.lab.slurmfab("check-cluster", "--only", "podman,containers", "--json", "-")
-    checks = json.loads(done.stdout)["checks"]
+    checks = site.lab.checks("podman,containers")
     assert {one["outcome"] for one in checks} == {"passed"}, [one for one in checks if one["outcome"] != "passed"]
     assert len({one["check"] for one in checks}) >= len(("ids", "directories", "timer", "starts", "gpus", "memory"))
 
@@ -167,15 +158,7 @@ def test_users_when_one_comes_and_another_leaves_then_ids_follow_and_images_go(s
 
 
 def test_a_node_when_an_update_has_broken_crun_then_its_reboot_ends_with_that(site: Site) -> None:
-    reboot = ("reboot", "n1", "--reason", "new libraries", "--timeout", "3")
-    broken = "#!/bin/sh\\necho libseccomp.so.2: no such library >&2; exit 1\\n"
-    site.lab.on("n1", f"cd /usr/bin; mv crun whole; printf '{broken}' >crun; chmod 755 crun")
-    done = site.lab.slurmfab(*reboot)
-    said = " ".join((done.stdout + done.stderr).split())
-    assert (done.returncode, "a container by podman: " in said) == (1, True), said
-    site.lab.on("n1", "cd /usr/bin; mv whole crun")
-    done = site.lab.slurmfab(*reboot)
-    assert done.returncode == 0, done.stdout + done.stderr
+    reboot_with_a_broken_crun(site.lab, "a container by podman: ")
 
 
 def test_containers_when_the_key_goes_then_is_taken_back_and_images_stay(site: Site) -> None:

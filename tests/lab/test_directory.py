@@ -5,7 +5,6 @@ One lab goes through all of it, in this order. slapd is on n3, which is no host 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import directory_server
 import pytest
 from directory_server import DirectoryServer
-from lab_cluster import DeployedLab
+from lab_cluster import ExtendedLab
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -30,18 +29,10 @@ LEFT = (
 
 
 @dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster, its directory, and the text of its file without that."""
 
-    lab: DeployedLab
     directory: DirectoryServer
-    text: str
-
-    def write(self, more: str) -> None:
-        self.lab.inventory_path.write_text(self.text + more)
-
-    def deploy(self, more: str, *words: str) -> None:
-        self.lab.deploy_file(self.text + more, *words)
 
     def refused(self, more: str) -> str:
         """What a deployment says that fails on all hosts."""
@@ -56,8 +47,7 @@ class Site:
 
     def checks(self, *words: str) -> dict[str, dict[str, Any]]:
         """The checks by name and host."""
-        done = self.lab.slurmfab("check-cluster", "--json", "-", *words)
-        return {f"{one['check']}/{one['host']}": one for one in json.loads(done.stdout)["checks"]}
+        return {f"{one['check']}/{one['host']}": one for one in self.lab.checks(*words)}
 
     def users_of(self, account: str) -> set[str]:
         told = self.lab.on("ctl", f"sacctmgr -nP show assoc account={account} format=user")
@@ -69,7 +59,7 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.bare(request.param, nodes=3, shared=("/home",)) as lab:
         text = lab.inventory_path.read_text().replace("hosts: n[1-3]", "hosts: n[1-2]")
         text = text.replace(f", n3: {lab.lab.host('n3').address}", "")
-        yield Site(lab, directory_server.serve(lab, "n3"), text + BEFORE)
+        yield Site(lab, text + BEFORE, directory_server.serve(lab, "n3"))
 
 
 def test_a_wrong_password_or_authority_is_told_with_its_cause_and_changes_no_login(site: Site) -> None:
@@ -146,7 +136,7 @@ def test_while_the_directory_is_down_users_work_and_a_check_names_the_cause(site
     site.directory.stop()
     try:
         assert site.enter("ann", "srun -N2 id -u") == "5001\n5001\nexit 0"
-        found = site.checks("--only", "directory")
+        found = site.checks("directory")
         one = found["servers_of_the_directory_answer/n1"]
         assert one["outcome"] == "failed"
         assert "cannot be reached: Connection refused" in one["cause"]
@@ -162,7 +152,7 @@ def test_starttls_does_as_well(site: Site) -> None:
     site.deploy(directory_server.keys("ldap"))
     site.lab.on("n1", "sss_cache -E")
     assert site.lab.on("n1", "id -u bob") == "5002"
-    assert {one["outcome"] for one in site.checks("--only", "directory").values()} == {"passed"}
+    assert {one["outcome"] for one in site.checks("directory").values()} == {"passed"}
 
 
 def test_when_the_key_goes_then_sssd_goes_and_homes_stay(site: Site) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import el_sshd_pam
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import ExtendedLab
 from lab_user import log_in, new_key, words_of
 from stock import Stock
 
@@ -45,22 +45,14 @@ CLOSED = "node_logins: with_job\n"
 
 
 @dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster, the text of its file, and the key of the user ann."""
 
-    lab: DeployedLab
-    text: str
     key: Path
 
     def log_in(self, command: str) -> tuple[int, str]:
         """What a login of ann's on the node prints, with its exit code."""
         return log_in(self.lab, "ann", self.key, "n1", command)
-
-    def deploy(self, more: str) -> None:
-        self.lab.inventory_path.write_text(self.text + more)
-        done = self.lab.slurmfab("deploy")
-        assert done.returncode == 0, words_of(done)
-        assert self.lab.deploy()["steps"] == []
 
 
 @pytest.fixture(scope="module")

@@ -54,8 +54,7 @@ def seen_by_slurm(cluster: DeployedLab) -> list[str]:
 
 def failed_checks(cluster: DeployedLab, node: str) -> list[str]:
     """What the check for GPUs has found on a node."""
-    done = cluster.slurmfab("check-cluster", "--only", "gpus_are_there", "--json", "-")
-    results = json.loads(done.stdout)["checks"]
+    results = cluster.checks("gpus_are_there")
     return [one["cause"] for one in results if one["outcome"] == "failed" and one["host"] == node]
 
 

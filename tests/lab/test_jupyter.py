@@ -9,12 +9,11 @@ import json
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from browsing import chromium
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import ExtendedLab, eventually
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
@@ -41,15 +40,8 @@ LISTENING = "ss -Hltn 'sport = :8000 or sport = :8081 or sport = :8001' | awk '{
 FORM = "#spawn_form [type=submit]"
 
 
-@dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster, and its file without `jupyter`."""
-
-    lab: DeployedLab
-    text: str
-
-    def deploy(self, more: str) -> None:
-        self.lab.deploy_file(self.text + more)
 
     def cell(self, password: str, **answers: str) -> dict[str, Any]:
         """What ann gets who logs in, starts a server with these answers, runs a cell and ends the server."""
@@ -60,8 +52,7 @@ class Site:
 
     def outcomes(self) -> dict[str, str]:
         """The outcomes of the checks of notebooks, by name and host."""
-        done = self.lab.slurmfab("check-cluster", "--only", "jupyter", "--json", "-")
-        checks = json.loads(done.stdout)["checks"]
+        checks = self.lab.checks("jupyter")
         return {
             f"{one['check']}/{one['host']}": one["outcome"] for one in checks if one["check"].startswith("jupyter_")
         }

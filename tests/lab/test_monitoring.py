@@ -73,8 +73,7 @@ class Watched:
 
     def check(self) -> dict[str, str]:
         """The outcomes of the group's checks by name and host, with the causes of failures."""
-        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "monitoring")
-        rows = json.loads(done.stdout)["checks"]
+        rows = self.lab.checks("monitoring")
         return {f"{one['check']}/{one['host']}": one["outcome"] + one.get("cause", "") for one in rows}
 
 

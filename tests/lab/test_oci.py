@@ -5,12 +5,11 @@ n1 has two stand-ins for GPUs. One lab goes through all of it, in this order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import ExtendedLab
+from lab_user import reboot_with_a_broken_crun
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -38,15 +37,8 @@ LEFT = (
 )
 
 
-@dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster, and its file without containers."""
-
-    lab: DeployedLab
-    text: str
-
-    def deploy(self, more: str) -> None:
-        self.lab.deploy_file(self.text + more)
 
     def srun(self, options: str, script: str, *, user: str = "ann", check: bool = True) -> list[str]:
         """What a container of a user's prints in a job on n1."""
@@ -88,8 +80,7 @@ def test_a_container_when_it_wants_more_than_the_jobs_memory_then_is_ended(site:
 
 
 def test_checks_when_containers_work_then_pass_without_an_image(site: Site) -> None:
-    done = site.lab.slurmfab("quickcheck", "--only", "container", "--user", "ann", "--json", "-")
-    (line,) = json.loads(done.stdout)["checks"]
+    (line,) = site.lab.checks("container", "--user", "ann", task="quickcheck")
     assert (line["outcome"], line["words"]) == ("passed", "srun --container ran a shell with programs of the node"), (
         line
     )
@@ -149,15 +140,7 @@ def test_nodes_when_they_fetch_slurms_files_then_run_containers_too(site: Site) 
 
 
 def test_a_node_when_an_update_has_broken_crun_then_its_reboot_ends_with_that(site: Site) -> None:
-    reboot = ("reboot", "n1", "--reason", "new libraries", "--timeout", "3")
-    broken = "#!/bin/sh\\necho libseccomp.so.2: no such library >&2; exit 1\\n"
-    site.lab.on("n1", f"cd /usr/bin; mv crun whole; printf '{broken}' >crun; chmod 755 crun")
-    done = site.lab.slurmfab(*reboot)
-    said = " ".join((done.stdout + done.stderr).split())
-    assert (done.returncode, "a container by oci: " in said) == (1, True), said
-    site.lab.on("n1", "cd /usr/bin; mv whole crun")
-    done = site.lab.slurmfab(*reboot)
-    assert done.returncode == 0, done.stdout + done.stderr
+    reboot_with_a_broken_crun(site.lab, "a container by oci: ")
 
 
 def test_oci_when_the_key_goes_then_is_taken_back_and_bundles_stay(site: Site) -> None:

@@ -5,7 +5,6 @@ One lab goes through all of it, in this order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,8 +35,7 @@ class Private:
 
     def check(self) -> str:
         """The title of the check that jobs have their own; empty where there is none. All others pass as well."""
-        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "limits,configuration,slurmd")
-        checks = json.loads(done.stdout)["checks"]
+        checks = self.lab.checks("limits,configuration,slurmd")
         assert [one for one in checks if one["outcome"] != "passed"] == []
         return next((one["title"] for one in checks if one["check"] == "tmp_is_the_jobs_own"), "")
 

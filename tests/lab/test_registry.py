@@ -5,12 +5,10 @@ One lab goes through all of it, in this order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import ExtendedLab
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -52,20 +50,12 @@ LEFT = (
 )
 
 
-@dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster of one node, and its file without a registry."""
-
-    lab: DeployedLab
-    text: str
-
-    def deploy(self, more: str) -> str:
-        return self.lab.deploy_file(self.text + more)
 
     def check(self, group: str = "registry") -> dict[str, str]:
         """The outcomes of a group of checks by name and host."""
-        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", group)
-        return {f"{one['check']}/{one['host']}": one["outcome"] for one in json.loads(done.stdout)["checks"]}
+        return {f"{one['check']}/{one['host']}": one["outcome"] for one in self.lab.checks(group)}
 
     def on(self, host: str, script: str) -> str:
         """What a script prints; podman's other driver cannot lie on the overlay of a lab host."""

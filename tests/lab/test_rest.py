@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import ExtendedLab
 from stock import Stock
 from suites import SUITES
 
@@ -43,15 +42,8 @@ LEFT = (
 )
 
 
-@dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster, and its file without `rest`."""
-
-    lab: DeployedLab
-    text: str
-
-    def deploy(self, more: str) -> None:
-        self.lab.deploy_file(self.text + more)
 
     def token(self) -> str:
         """A token of ann's, who asks for it herself."""
@@ -66,8 +58,7 @@ class Site:
 
     def outcomes(self) -> set[str]:
         """The outcomes of the checks of slurmrestd."""
-        done = self.lab.slurmfab("check-cluster", "--only", "rest", "--json", "-")
-        return {one["outcome"] for one in json.loads(done.stdout)["checks"] if one["check"].startswith("rest_")}
+        return {one["outcome"] for one in self.lab.checks("rest") if one["check"].startswith("rest_")}
 
 
 @pytest.fixture(scope="module", params=SUITES)

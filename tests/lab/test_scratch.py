@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import ExtendedLab
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -36,15 +35,8 @@ LEFT = (
 )
 
 
-@dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster, and its file without scratch."""
-
-    lab: DeployedLab
-    text: str
-
-    def write(self, more: str) -> None:
-        self.lab.inventory_path.write_text(self.text + more)
 
     def submit(self, options: str = "") -> str:
         """The id of a job of ann's on n1 that writes, and ends when somebody says so."""

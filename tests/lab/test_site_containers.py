@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import container_standins
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import ExtendedLab
 from stock import Stock, in_turn
 
 from slurmfab.commands.checks.container_ways import make_script
@@ -36,19 +36,11 @@ LEFT = (
 
 
 @dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster of a node with two GPUs, and its file with and without the keys."""
 
-    lab: DeployedLab
-    suite: str
-    text: str
     keys: str
-
-    def deploy(self, more: str) -> None:
-        """Deploy with these keys, twice: the second time nothing differs."""
-        self.lab.inventory_path.write_text(self.text + more)
-        self.lab.deploy()
-        assert self.lab.deploy()["steps"] == []
+    suite: str
 
     def refused(self) -> str:
         """What a deployment that fails says."""
@@ -63,7 +55,7 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
         beside = lab.inventory_path.parent
         made = (container_standins.enroot(beside), container_standins.pyxis(beside, request.param))
         paths = ", ".join(f"./{path.name}" for path in (*made, container_standins.apptainer(beside)))
-        yield Site(lab, request.param, lab.inventory_path.read_text() + OWN, KEYS.format(paths))
+        yield Site(lab, lab.inventory_path.read_text() + OWN, KEYS.format(paths), request.param)
 
 
 def test_containers_come_while_a_job_runs_and_pass_all_checks(site: Site) -> None:

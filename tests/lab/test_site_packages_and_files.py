@@ -5,15 +5,13 @@ One lab goes through all of it, in this order.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, ExtendedLab
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -64,23 +62,12 @@ THERE = (
 )
 
 
-@dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster, and what its file says without the site's own things."""
-
-    lab: DeployedLab
-    text: str
-
-    def deploy(self, more: str) -> None:
-        """Deploy with this in the cluster file, twice: the second time nothing differs."""
-        self.lab.inventory_path.write_text(f"{self.text}{more}")
-        self.lab.deploy()
-        assert self.lab.deploy()["steps"] == []
 
     def failures(self) -> list[str]:
         """What the checks of the site's own things, and of Slurm's files, complain of."""
-        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "configuration,site")
-        return [one["cause"] for one in json.loads(done.stdout)["checks"] if one["outcome"] == "failed"]
+        return [one["cause"] for one in self.lab.checks("configuration,site") if one["outcome"] == "failed"]
 
 
 def make_package(folder: Path, version: str) -> None:

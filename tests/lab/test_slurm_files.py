@@ -5,7 +5,6 @@ One lab goes through all of it, in this order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,8 +60,7 @@ class Site:
         return shown.replace("SwitchName=", "")
 
     def check(self) -> None:
-        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "configuration,slurmd,slurmctld")
-        assert [one for one in json.loads(done.stdout)["checks"] if one["outcome"] == "failed"] == []
+        assert [one for one in self.lab.checks("configuration,slurmd,slurmctld") if one["outcome"] == "failed"] == []
 
 
 @pytest.fixture(scope="module", params=in_turn("slurm_files"))

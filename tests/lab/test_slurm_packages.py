@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import DeployedLab
+from public_key import KEY
 from stock import Stock
 from suites import SUITES
 
@@ -30,18 +31,6 @@ slurm:
 """
 ANOTHER_SUITE = 'database: ctl\nslurm: {version: "26.05.*", source: {suite: sid}}\n'
 DIRECTORY = 'database: ctl\nslurm: {version: "26.05.*", source: {directory: debs}}\n'
-WRONG_KEY = """\
------BEGIN PGP PUBLIC KEY BLOCK-----
-
-mDMEawSD/BYJKwYBBAHaRw8BAQdAkEA64sJ/ISGueNKNFSCreSrqFVcQfkZwqsRJ
-nEUkH2C0I1Rlc3Qgb2Ygc2x1cm1mYWIgPHRlc3RAZXhhbXBsZS5vcmc+iJAEExYI
-ADgWIQThGhvexzyY1CcC6TT4QloPq7gLNAUCawSD/AIbAwULCQgHAgYVCgkICwIE
-FgIDAQIeAQIXgAAKCRD4QloPq7gLNMeuAP9UYo4HLRGVRHrdQVtNV57R7xeDllBK
-N5BgPy8hhjLMowD+LKTLMrY5LZPS6akD0eHWszLt2IPeOeEyHEuHHF556g0=
-=9fPX
------END PGP PUBLIC KEY BLOCK-----
-"""
-"""A key that has signed nothing."""
 
 FROM_ELSEWHERE = r"""
 dpkg-query -W -f '${Package} ${Version} ${source:Package}\n' | while read name version source; do
@@ -104,7 +93,7 @@ def test_a_cluster_with_a_database_of_its_own_gets_the_slurm_of_another_suite_an
 
 
 def test_a_new_cluster_gets_the_slurm_of_the_repository(lab: DeployedLab, text: str) -> None:
-    (lab.inventory_path.parent / "wrong.asc").write_text(WRONG_KEY)
+    (lab.inventory_path.parent / "wrong.asc").write_text(KEY)
     lab.inventory_path.write_text(text + REPOSITORY.replace("slurm.asc", "wrong.asc"))
     refused = lab.slurmfab("deploy")
     assert refused.returncode == 1

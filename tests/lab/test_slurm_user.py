@@ -65,8 +65,7 @@ def told(done: object) -> str:
 
 def failed(cluster: DeployedLab) -> dict[str, str]:
     """Causes of the failed checks of daemons on n1 and ctl, by check."""
-    done = cluster.slurmfab("check-cluster", "--only", "daemons", "--json", "-")
-    checks = json.loads(done.stdout)["checks"]
+    checks = cluster.checks("daemons")
     return {f"{one['group']}.{one['check']}": json.dumps(one) for one in checks if one["outcome"] == "failed"}
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import ExtendedLab
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -40,23 +39,18 @@ LOADS = "module load tool && echo tool is $TOOL"
 OTHER_SYSTEM = "modules: {system: environment-modules, path: [/sw/modules]}\n"
 
 
-@dataclass
-class Site:
+class Site(ExtendedLab):
     """A cluster of two nodes, of which n1 is the relay as well, and its file without the keys."""
 
-    lab: DeployedLab
-    text: str
-
-    def deploy(self, more: str) -> str:
+    def deploy(self, more: str, *words: str) -> str:
         """Deploy with these keys, and what the run printed and recorded."""
-        printed = self.lab.deploy_file(self.text + more)
+        printed = super().deploy(more, *words)
         records = (path.read_text() for path in self.lab.inventory_path.parent.rglob("*.runs/*") if path.is_file())
         return "".join((printed, *records))
 
     def check(self, *only: str) -> dict[str, str]:
         """The outcomes of checks by their names; none fails."""
-        done = self.lab.slurmfab("check-cluster", "--json", "-", *(("--only", ",".join(only)) if only else ()))
-        checks = json.loads(done.stdout)["checks"]
+        checks = self.lab.checks(",".join(only))
         assert [one for one in checks if one["outcome"] == "failed"] == []
         return {one["check"]: one["outcome"] for one in checks}
 

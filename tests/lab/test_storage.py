@@ -6,7 +6,6 @@ all of it, in this order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -78,8 +77,7 @@ class Stored:
         self.lab.inventory_path.write_text(self.text + more)
 
     def check(self) -> dict[str, Any]:
-        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "storage")
-        return {f"{one['check']}/{one['host']}": one for one in json.loads(done.stdout)["checks"]}
+        return {f"{one['check']}/{one['host']}": one for one in self.lab.checks("storage")}
 
     def is_mounted(self, host: str) -> bool:
         return "fuse." in self.lab.on(host, MOUNTED, check=False)

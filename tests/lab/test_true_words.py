@@ -5,7 +5,6 @@ Nothing fails but what is broken, and what is told of it is so.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,8 +60,7 @@ def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]
 
 def failures(hosts: DeployedLab) -> dict[str, dict[str, Any]]:
     """The failed checks that follow from no other one, by group, name and host."""
-    done = hosts.slurmfab("check-cluster", "--json", "-")
-    checks = json.loads(done.stdout)["checks"]
+    checks = hosts.checks()
     return {
         f"{one['group']}.{one['check']}/{one['host']}": one
         for one in checks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Checked, Mended, Setting, Told
+from breakage import DAEMONS, Breakage, Checked, Mended, Setting, Told
 
 TABLES = "table=$(mariadb -N slurm_acct_db -e 'show tables' | grep _job_table$); echo $table >/root/table;"
 """Notes the name of the table of jobs."""
@@ -106,12 +106,7 @@ ROWS = (
             deploy=Mended(),
             database=daemon == "slurmdbd",
         )
-        for daemon, unit, host in (
-            ("slurmd", "slurmd", "n1"),
-            ("munged", "munge", "n1"),
-            ("slurmctld", "slurmctld", "ctl"),
-            ("slurmdbd", "slurmdbd", "ctl"),
-        )
+        for daemon, unit, host in DAEMONS
     ),
     Breakage(
         name="slurmd-masked",

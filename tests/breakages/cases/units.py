@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Checked, Mended, Oddity, Told
+from breakage import DAEMONS, Breakage, Checked, Mended, Oddity, Told
 
 OFF = "will not start at the next boot"
 
@@ -88,12 +88,7 @@ ROWS = (
             deploy=Mended(),
             database=daemon == "slurmdbd",
         )
-        for daemon, unit, host in (
-            ("slurmd", "slurmd", "n1"),
-            ("munged", "munge", "n1"),
-            ("slurmctld", "slurmctld", "ctl"),
-            ("slurmdbd", "slurmdbd", "ctl"),
-        )
+        for daemon, unit, host in DAEMONS
     ),
     Breakage(
         name="slurmd-crashes-often",

@@ -8,6 +8,7 @@ from pathlib import Path
 import made_debs
 import made_rpms
 import pytest
+from public_key import KEY
 from support import THREE_HOSTS, cluster
 
 from slurmfab.base.errors import InputError
@@ -21,19 +22,6 @@ from slurmfab.cluster.inventory.slurm_packages import (
     SlurmPackages,
 )
 from slurmfab.cluster.slurm.versions import SlurmVersion
-
-KEY = """\
------BEGIN PGP PUBLIC KEY BLOCK-----
-
-mDMEawSD/BYJKwYBBAHaRw8BAQdAkEA64sJ/ISGueNKNFSCreSrqFVcQfkZwqsRJ
-nEUkH2C0I1Rlc3Qgb2Ygc2x1cm1mYWIgPHRlc3RAZXhhbXBsZS5vcmc+iJAEExYI
-ADgWIQThGhvexzyY1CcC6TT4QloPq7gLNAUCawSD/AIbAwULCQgHAgYVCgkICwIE
-FgIDAQIeAQIXgAAKCRD4QloPq7gLNMeuAP9UYo4HLRGVRHrdQVtNV57R7xeDllBK
-N5BgPy8hhjLMowD+LKTLMrY5LZPS6akD0eHWszLt2IPeOeEyHEuHHF556g0=
-=9fPX
------END PGP PUBLIC KEY BLOCK-----
-"""
-"""A public key as `gpg --armor --export` prints it."""
 
 SECRET = "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlFgEawSD/BYJKwYBBAHaRw8BAQdA\n-----END PGP PRIVATE KEY BLOCK-----\n"
 """The beginning of a secret key, which is none."""
