@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slurm_output_files import text as recorded
-from support import cluster, facts_of, plan_input, prepared
+from support import prepared_input
 
 from slurmfab.core.plan.phases import accounts
 from slurmfab.on_hosts.agent.accounting.tree import AccountTree
@@ -103,6 +103,5 @@ def fixed(row: Sequence[str], widths: Sequence[int]) -> bytes:
 
 def tree(text: str = TREE, version: str = "24.11", kind: type[AccountTree] = AccountTree, **more: Any) -> AccountTree:
     """The resource that a cluster file ends in, on hosts with a version of Slurm."""
-    known = cluster(HEAD + text)
-    now = plan_input(known, facts_of(known, prepared, slurm=f"{version}.1"))
+    now = prepared_input(HEAD + text, slurm=f"{version}.1")
     return kind(**{**accounts.tree(now), "conf": ""}, **more)

@@ -95,6 +95,12 @@ def plan_input(
     return PlanInput(cluster, pin(cluster, pin(cluster, Lock(), known or facts), facts), facts)
 
 
+def prepared_input(known: Cluster | str = THREE_HOSTS, **differing: Any) -> PlanInput:
+    """What a plan is made from on hosts that were deployed to: `prepared`, but for what is said to differ."""
+    whole = cluster(known) if isinstance(known, str) else known
+    return plan_input(whole, facts_of(whole, prepared, **differing))
+
+
 def as_answer(facts: HostFacts) -> dict[str, Any]:
     """Facts as an agent's JSON has them."""
     answer = dataclasses.asdict(facts)

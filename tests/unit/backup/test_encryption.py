@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from saved_archives import ABOUT, CLUSTER_TEXT, PARTS
 from saving_hosts import begun
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, prepared_input
 
 from slurmfab.base import signatures
 from slurmfab.base.errors import ClusterFileError, InputError
@@ -217,12 +217,12 @@ def test_a_key_that_age_cannot_encrypt_to_is_refused_with_its_line(recipient: st
 def test_hosts_that_make_backups_have_age_and_the_keys_alone() -> None:
     text = backup_key(f"[{NATIVE}, '{SSH} ann@laptop']")
     known = cluster(text)
-    planned = plan_input(known, facts_of(known, prepared))
+    planned = prepared_input(known)
     assert known.backup
     assert f'"{SSH}"' in backups.settings(planned, known.backup, "c1")
     assert [("age" in packages.wanted(planned, host)) for host in ("c1", "n1")] == [True, False]
     plain = cluster(text.replace("encrypt_to", "keep: 3} #"))
-    left = plan_input(plain, facts_of(plain, prepared, added_packages=("age",)))
+    left = prepared_input(plain, added_packages=("age",))
     assert "age" not in packages.wanted(left, "c1")
     assert "age" in str(packages.former(left, "c1"))
 

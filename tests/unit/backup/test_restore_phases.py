@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from saved_archives import CLUSTER_TEXT, PARTS, archive
-from support import cluster, facts_of, plan_input, prepared
+from support import prepared_input
 
 from slurmfab.commands.backup.archive import verified
 from slurmfab.commands.backup.restoring import RestorePhases
@@ -19,7 +19,7 @@ APART = CLUSTER_TEXT.replace("database: c1", "database: d1")
 
 
 def wanted(text: str = CLUSTER_TEXT) -> PlanInput:
-    return plan_input(cluster(text), facts_of(cluster(text), prepared))
+    return prepared_input(text)
 
 
 @pytest.fixture

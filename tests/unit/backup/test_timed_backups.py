@@ -6,7 +6,7 @@ import json
 
 import pytest
 from saved_archives import CLUSTER_TEXT
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, prepared_input
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.base.paths import BACKUP_SETTINGS
@@ -20,8 +20,7 @@ APART = CLUSTER_TEXT.replace("database: c1", "database: d1")
 
 
 def planned(text: str, host: str, **facts: object) -> tuple[Resource, ...]:
-    known = cluster(text)
-    return resources(plan_input(known, facts_of(known, prepared, **facts)), host)
+    return resources(prepared_input(text, **facts), host)
 
 
 def settings(text: str, host: str) -> dict[str, object]:

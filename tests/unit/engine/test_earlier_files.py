@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
+from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, prepared, prepared_input, run_over
 
 from slurmfab.base.errors import DeployFailed, HostFailed, Unreachable
 from slurmfab.base.program_name import FAB
@@ -141,7 +141,7 @@ SHARED = f"{THREE_HOSTS}slurm_conf_directory: /shared/slurm\n"
 
 
 def planned(text: str = THREE_HOSTS, services: Mapping[str, str] = RUNNING) -> PlanInput:
-    return plan_input(cluster(text), facts_of(cluster(text), prepared, services=services))
+    return prepared_input(text, services=services)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from support import THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
+from support import THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, prepared, prepared_input, run_over
 
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
 from slurmfab.cluster.inventory.lock import Spool
@@ -79,7 +79,7 @@ KEYS = "block:/var/lib/slurm/home/.ssh/authorized_keys#slurm keys"
 def test_slurm_users_who_cannot_log_in_on_controllers_any_more_are_told(more: str, before: str, expected: str) -> None:
     wanted = cluster(THREE_HOSTS + more)
     outcome = Outcome(KEYS, "would change", (Change("content", diff=before),))
-    known = plan_input(wanted, facts_of(wanted, prepared))
+    known = prepared_input(wanted)
     found = notices.lost_logins(known, [Step("ssh", "c1", (outcome,)), Step("ssh", "n1", (outcome,))])
     sentence = "does not log in here any more; `slurm_ssh: both` in the cluster file keeps these logins"
     assert found == ([("c1", f"the slurm user of {expected} {sentence}")] if expected else [])
@@ -96,14 +96,13 @@ def test_slurm_users_who_cannot_log_in_on_controllers_any_more_are_told(more: st
 def test_a_directory_of_slurmd_that_stays_where_it_was_is_told_until_the_cluster_file_names_one(
     spool: Spool, more: str, *, expected: bool
 ) -> None:
-    wanted = cluster(THREE_HOSTS + more)
-    known = plan_input(wanted, facts_of(wanted, prepared))
+    known = prepared_input(THREE_HOSTS + more)
     assert notices.keeps_spool(replace(known, lock=replace(known.lock, spool=spool))) == expected
 
 
 def test_a_controller_that_becomes_a_login_host_is_told_until_its_users_have_limits() -> None:
     wanted = cluster(THREE_HOSTS.replace("controllers:", "login: [c1, l1]\ncontrollers:"))
-    assert [*notices.users_beside_slurmctld(plan_input(wanted, facts_of(wanted, prepared)))] == [
+    assert [*notices.users_beside_slurmctld(prepared_input(wanted))] == [
         (
             "c1",
             f"{notices.LOGIN_BESIDE} Without a job you can use here: 25% of memory, 1024 tasks (`login_limits` changes "
@@ -167,7 +166,7 @@ def test_every_kind_of_notice_is_told_once_for_the_hosts_that_it_is_about(monkey
 
 def test_nothing_is_told_of_a_cluster_without_oddities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notices, "cgroup_notices", lambda *_: [])
-    known = plan_input(cluster(), facts_of(cluster(), prepared))
+    known = prepared_input()
     assert lines_of(lambda run: notices.tell(run, known, [])) == []
 
 
@@ -219,7 +218,7 @@ def test_what_stays_or_was_left_is_told_after_a_change(
 def test_other_hardware_is_told_for_the_nodes_that_have_it() -> None:
     changes = (Change("RealMemory", "8000", "16000"), Change("GPUs", "0", "1"))
     outcome = Outcome("hardware:x", "ok", changes, "the lock keeps it")
-    known = plan_input(cluster(), facts_of(cluster(), prepared))
+    known = prepared_input()
     steps = [Step("hardware", host, (outcome,)) for host in ("n1", "n2")]
     assert lines_of(lambda run: notices.print_other_hardware(run, known, steps)) == [
         "n[1-2]: other hardware: RealMemory is 8000 instead of 16000; the lock keeps it"

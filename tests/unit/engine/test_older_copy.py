@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
+from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, prepared_input, run_over
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.lock import Lock
@@ -36,8 +36,7 @@ class GrownHosts(FakeHosts):
 
 def hosts(**kept: Any) -> GrownHosts:
     """Hosts whose Slurm has n3 and n4."""
-    grown = cluster(GROWN)
-    text = dict(plan_input(grown, facts_of(grown, prepared)).files)["slurm.conf"]
+    text = dict(prepared_input(GROWN).files)["slurm.conf"]
     facts = facts_of(cluster(), prepared)
     facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY, slurm_conf=text)
     return GrownHosts(facts, kept={"dropped": "", "files": [], "services": [], **kept})

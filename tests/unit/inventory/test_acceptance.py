@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.inventory.job_scripts import checked_text
@@ -93,5 +93,5 @@ def test_every_shipped_job_has_a_script_that_can_be_run_and_a_place_in_the_docs(
 
 def test_hosts_get_nothing_because_of_acceptance_jobs() -> None:
     without, with_jobs = (cluster(THREE_HOSTS + more) for more in ("", f"acceptance: {{memory: , x: {{{OWN}}}}}\n"))
-    plans = [make_plan(plan_input(known, facts_of(known, prepared)), known.hosts) for known in (without, with_jobs)]
+    plans = [make_plan(prepared_input(known), known.hosts) for known in (without, with_jobs)]
     assert plans[0] == plans[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -71,7 +71,7 @@ def test_gres_of_nodes_that_are_not_there_yet_are_accounted_for() -> None:
 
 def test_an_address_of_the_file_is_that_of_the_node() -> None:
     text = f"{THREE_HOSTS}{FUTURE}".replace("addresses: {", 'addresses: {"n[3-9]": "10.9.0.[3-9]", ')
-    there = plan_input(cluster(text), facts_of(cluster(text), prepared))
+    there = prepared_input(text)
     assert lines(there, "NodeName")[1].startswith("NodeName=n[3-9] NodeAddr=10.9.0.[3-9] CPUs=64 ")
 
 
@@ -140,7 +140,7 @@ def test_slurmctld_of_22_05_stops_for_a_change_of_such_nodes_as_for_others() -> 
     facts = facts_of(grown(), prepared, slurm_conf=before)
     assert not plan_input(grown(), facts).changes_nodes
     fewer = grown(FUTURE.replace("n[3-9]", "n[3-8]").replace("n[1-9]", "n[1-8]"))
-    assert plan_input(fewer, facts_of(fewer, prepared, slurm_conf=before)).changes_nodes
+    assert prepared_input(fewer, slurm_conf=before).changes_nodes
 
 
 def test_add_node_says_how_a_node_that_is_not_there_yet_comes() -> None:

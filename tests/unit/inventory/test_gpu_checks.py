@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.base.paths import GPU_CHECK_SETTINGS
@@ -27,8 +27,7 @@ FOUND = HOSTS + '  - {hosts: "n[1-2]"}\n'
 
 
 def planned(text: str, host: str = "c1", **services: str) -> tuple[Resource, ...]:
-    known = cluster(text)
-    return resources(plan_input(known, facts_of(known, prepared, services=services)), host)
+    return resources(prepared_input(text, services=services), host)
 
 
 def files(text: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.inventory.modules import Mpi
@@ -66,8 +66,7 @@ def test_gpu_checks_are_started_in_the_same_way(said: str, checks: str, started:
     ],
 )
 def test_packages_are_what_the_release_needs(said: str, slurm: str, brought: tuple[str, ...]) -> None:
-    whole = cluster(f"{THREE_HOSTS}{said}\n")
-    wanted = plan_input(whole, facts_of(whole, prepared, slurm=slurm))
+    wanted = prepared_input(f"{THREE_HOSTS}{said}\n", slurm=slurm)
     assert mpi.packages(wanted, "n1") == brought
     default = next((word for word in ("pmix", "pmi2") if word in said), "pmix" if "packages" in said else "none")
     assert f"MpiDefault={default}\n" in wanted.rendered["slurm.conf"]

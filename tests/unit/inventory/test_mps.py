@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, prepared_input
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.facts import Gpu
@@ -24,7 +24,7 @@ KEY = "mps_daemon: true\n"
 def planned(text: str, programs: tuple[str, ...] = ()) -> PlanInput:
     known = cluster(text)
     gpus = (Gpu("/dev/nvidia0", "a100"), Gpu("/dev/nvidia1", "a100"))
-    return plan_input(known, facts_of(known, prepared, gpus=gpus, programs=programs))
+    return prepared_input(known, gpus=gpus, programs=programs)
 
 
 @pytest.mark.parametrize(

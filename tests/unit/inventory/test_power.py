@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, prepared_input
 
 from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.core.engine import passwords
@@ -28,8 +28,7 @@ PASSWORD = "open-sesame"
 
 
 def planned(key: str, **facts: object) -> PlanInput:
-    known = cluster(HOSTS + (f"power: {{{key}}}\n" if key else ""))
-    return replace(plan_input(known, facts_of(known, prepared, **facts)), power_password=PASSWORD)
+    return replace(prepared_input(HOSTS + (f"power: {{{key}}}\n" if key else ""), **facts), power_password=PASSWORD)
 
 
 def files(found: tuple[Resource, ...]) -> dict[str, list[object]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, plan_input, prepared, prepared_input
 
 from slurmfab.core.engine.notices import doubtful_addresses, newly_trusted
 from slurmfab.core.plan.own_address import own_address, trusted_address
@@ -48,7 +48,7 @@ def test_a_host_whose_logins_would_be_refused_is_told_with_what_to_name(
 
 
 def test_an_address_in_a_named_network_that_two_hosts_tell_of_is_told_for_both() -> None:
-    wanted = plan_input(cluster(NETWORK), facts_of(cluster(NETWORK), prepared, addresses=("10.1.0.9",)))
+    wanted = prepared_input(NETWORK, addresses=("10.1.0.9",))
     told = [
         host for host, text in doubtful_addresses(wanted, ["n1", "n2"]) if "do not trust its address 10.1.0.9" in text
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.slurm.versions import SlurmVersion
@@ -59,8 +59,7 @@ def test_slurmctld_carries_what_no_node_has_another_part_in(difference: Differen
 
 def changed(text: str, before: str) -> PlanInput:
     """A situation in which the controller still has the files of an earlier cluster file."""
-    old = cluster(before)
-    files = dict(plan_input(old, facts_of(old, prepared)).files)
+    files = dict(prepared_input(before).files)
     said = {"slurm_conf": files["slurm.conf"], "cgroup_conf": files["cgroup.conf"]}
     new = cluster(text)
     facts = facts_of(new, prepared)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.base.errors import DeployFailed
 from slurmfab.core.plan.phases import daemons, database, slurm_conf
@@ -15,14 +15,14 @@ ON_C1 = f"{THREE_HOSTS}database: c1\n"
 
 def text_of(said: str) -> str:
     """The slurm.conf that a cluster file leads to."""
-    return dict(plan_input(cluster(said), facts_of(cluster(said), prepared)).files)["slurm.conf"]
+    return dict(prepared_input(said).files)["slurm.conf"]
 
 
 def after(before: str, said: str, **differing: object) -> PlanInput:
     """What is known when a cluster file is deployed where another one has been, or none."""
     conf = {"slurm_conf": text_of(before)} if before else {}
     there = {"services": {"slurmctld": "active"}} if before else {}
-    return plan_input(cluster(said), facts_of(cluster(said), prepared, **{**conf, **there, **differing}))
+    return prepared_input(said, **{**conf, **there, **differing})
 
 
 @pytest.mark.parametrize(

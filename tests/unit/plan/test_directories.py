@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
@@ -53,8 +53,7 @@ health: true
 
 
 def planned(more: str = ELSEWHERE) -> PlanInput:
-    known = cluster(THREE_HOSTS + more)
-    return plan_input(known, facts_of(known, prepared))
+    return prepared_input(THREE_HOSTS + more)
 
 
 def directories(wanted: PlanInput, host: str) -> dict[str, tuple[str, bool]]:
@@ -149,7 +148,7 @@ def test_slurmds_directory_stays_where_a_cluster_has_it_until_somebody_moves_it(
 ) -> None:
     known = cluster(THREE_HOSTS)
     facts = {**facts_of(known, prepared), "c1": prepared("c1", slurm_conf=before)}
-    lock = dataclasses.replace(plan_input(known, facts_of(known, prepared)).lock, spool=deployed)
+    lock = dataclasses.replace(prepared_input(known).lock, spool=deployed)
     wanted = PlanInput(known, pin(known, lock, facts), facts)
     assert wanted.conf_wanted.settings["slurmdspooldir"] == expected
     assert directories(wanted, "n1")[expected] == ("root", False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support import SMALL, THREE_HOSTS, USABLE, cluster, facts_of, host_facts, plan_input, prepared
+from support import SMALL, THREE_HOSTS, USABLE, cluster, facts_of, host_facts, plan_input, prepared, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Cgroup, Gpu, weakest
@@ -67,7 +67,7 @@ def test_a_host_that_does_not_answer_keeps_its_entry() -> None:
 
 
 def test_the_version_is_the_installed_one_or_else_the_distributions() -> None:
-    assert str(plan_input(cluster(), facts_of(cluster(), prepared, slurm="22.05.8")).slurm_version) == "22.05"
+    assert str(prepared_input(slurm="22.05.8").slurm_version) == "22.05"
     assert str(plan_input(cluster(), facts_of(cluster(), codename="bookworm")).slurm_version) == "22.05"
 
 
@@ -111,7 +111,7 @@ def test_another_name_of_the_cluster_when_it_is_allowed_is_no_mistake() -> None:
 
 
 def test_what_differs_is_between_the_files_of_the_controller_and_those_that_are_wanted() -> None:
-    wanted = dict(plan_input(cluster(), facts_of(cluster(), prepared)).files)
+    wanted = dict(prepared_input().files)
     before = wanted["slurm.conf"].replace("KillWait=30", "KillWait=60")
     texts = {"slurm_conf": before, "gres_conf": "Name=gpu Count=1\n"}
     facts = facts_of(cluster(), prepared) | {"c1": prepared("c1", cgroup_conf=wanted["cgroup.conf"], **texts)}
@@ -119,7 +119,7 @@ def test_what_differs_is_between_the_files_of_the_controller_and_those_that_are_
         "KillWait: 60 -> 30",
         "devices of all nodes: Name=gpu Count=1 -> (none)",
     ]
-    assert plan_input(cluster(), facts_of(cluster(), prepared)).differences == ()
+    assert prepared_input().differences == ()
 
 
 def test_its_own_name_in_the_controllers_slurm_conf_is_fine() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support import SMALL, THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import SMALL, THREE_HOSTS, cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.ip_addresses import IPV4, IPV6
 from slurmfab.cluster.facts import Account, Gpu
@@ -272,8 +272,7 @@ def test_a_node_lacks_what_the_lock_says_and_it_has_not(cpus: int, memory: int, 
 def test_hand_made_files_are_compared_with_those_for_this_slurm_and_then_for_the_newest_before(
     monkeypatch: pytest.MonkeyPatch, more: str, versions: list[str]
 ) -> None:
-    known = cluster(THREE_HOSTS + more)
-    found = plan_input(known, facts_of(known, prepared))
+    found = prepared_input(THREE_HOSTS + more)
     seen = list[str]()
 
     def rendered(conf: render.SlurmConf) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fake_slurm import FakeSlurm, job_line
-from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
+from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, prepared_input, run_over
 
 from slurmfab.base.errors import DeployFailed, Unreachable
 from slurmfab.base.hostlist import fold
@@ -441,8 +441,7 @@ def test_a_dump_is_converted_on_trial_if_any_of_its_packages_is_of_another_serie
 
 
 def test_directories_are_put_right_on_hosts_that_get_packages_and_answer() -> None:
-    wanted = cluster(SITE)
-    there = plan_input(wanted, facts_of(wanted, prepared))
+    there = prepared_input(SITE)
     del there.facts["n2"]  # type: ignore[attr-defined]
     offered = {host: {"slurmd": "2"} for host in ("n1", "n2")}
     step = UpgradeStep("nodes", ("n1", "n2", "n3"), offered, {}, "", {"n1": ("a",), "n3": ("b",)}, ("one",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, prepared_input
 
 from slurmfab.base.errors import InputError
 
@@ -59,8 +59,7 @@ def test_what_cannot_go_together_is_refused_with_its_line(text: str, complaint: 
     ],
 )
 def test_slurmctld_is_told_beside_what_the_user_tells_it(text: str, line: str | None) -> None:
-    told = cluster(text)
-    conf = dict(plan_input(told, facts_of(told, prepared)).files)["slurm.conf"].splitlines()
+    conf = dict(prepared_input(text).files)["slurm.conf"].splitlines()
     assert [one for one in conf if one.lower().startswith("slurmctldparameters")] == ([line] if line else [])
 
 

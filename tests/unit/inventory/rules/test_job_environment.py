@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.inventory import job_scripts
@@ -39,7 +39,7 @@ def test_a_node_has_the_variables_of_all_and_of_its_groups_and_the_controller_no
     found = cluster(
         f'{THREE_HOSTS}job_environment: {{all: {{A: 1, B: "{ODD}"}}, groups: [{{hosts: n2, variables: {{A: two}}}}]}}\n'
     )
-    wanted = plan_input(found, facts_of(found, prepared))
+    wanted = prepared_input(found)
     assert scripts.task_prolog(wanted, "c1") == ()
     for node, first in (("n1", "1"), ("n2", "two")):
         (one,) = scripts.task_prolog(wanted, node)
@@ -56,7 +56,7 @@ def printed(script: str, environment: dict[str, str]) -> str:
 
 
 def test_the_program_goes_after_slurm_conf_no_longer_names_it() -> None:
-    wanted = plan_input(cluster(), facts_of(cluster(), prepared, programs=("task-prolog",)))
+    wanted = prepared_input(programs=("task-prolog",))
     assert scripts.gone(wanted, "n1") == (Absent("/usr/local/lib/slurmfab/task-prolog"),)
     assert "TaskProlog" not in wanted.rendered["slurm.conf"]
 
@@ -81,7 +81,7 @@ def test_a_node_has_the_scripts_of_its_group_and_the_program_that_runs_them_ever
     found = cluster(f"{THREE_HOSTS}prolog: {{n1: gpu.d}}\n")
     (tmp_path / "gpu.d").mkdir()
     (tmp_path / "gpu.d/10-a").write_text("#!/bin/sh\n")
-    wanted = replace(plan_input(found, facts_of(found, prepared)), scripts=job_scripts.read(found, tmp_path))
+    wanted = replace(prepared_input(found), scripts=job_scripts.read(found, tmp_path))
     files = {
         node: [one.files for one in scripts.resources(wanted, node) if isinstance(one, Scripts)]
         for node in ("n1", "n2")

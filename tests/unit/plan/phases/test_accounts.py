@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.plan_input import PlanInput
@@ -22,8 +22,7 @@ users:
 
 
 def wanted(more: str = TREE) -> PlanInput:
-    known = cluster(THREE_HOSTS + more)
-    return plan_input(known, facts_of(known, prepared))
+    return prepared_input(THREE_HOSTS + more)
 
 
 def test_accounts_come_below_their_parents_and_in_the_order_of_the_file() -> None:

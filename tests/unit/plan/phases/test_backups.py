@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.base.paths import BACKUP_SETTINGS, MUNGE_KEY, SLURMDBD_CONF
 from slurmfab.core.plan.phases import backups
@@ -19,8 +19,7 @@ STATE = {"state": "/var/lib/slurm/slurmctld", "key": MUNGE_KEY}
 
 
 def wanted(more: str, **facts: Any) -> PlanInput:
-    known = cluster(THREE_HOSTS + more)
-    return plan_input(known, facts_of(known, prepared, **facts))
+    return prepared_input(THREE_HOSTS + more, **facts)
 
 
 def settings(found: PlanInput, host: str) -> dict[str, Any]:

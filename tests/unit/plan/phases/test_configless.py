@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, plan_input, prepared, prepared_input
 
 from slurmfab.core.plan.phases import configless
 from slurmfab.core.plan.plan_input import PlanInput, digest
@@ -17,8 +17,7 @@ TWO = CONFIGLESS.replace("[c1]", "[c1, c2]").replace("c1: 10.0.0.1", "c1: 10.0.0
 
 
 def wanted(text: str, **facts: Any) -> PlanInput:
-    known = cluster(text)
-    return plan_input(known, facts_of(known, prepared, **facts))
+    return prepared_input(text, **facts)
 
 
 @pytest.mark.parametrize(

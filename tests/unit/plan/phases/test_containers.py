@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.paths import PYXIS_DROP_IN
@@ -25,8 +25,7 @@ PODMAN = "containers: [podman]\nusers: [{name: ann}]\n"
 
 
 def wanted(more: str, **facts: object) -> PlanInput:
-    whole = cluster(THREE_HOSTS + HOSTS + more)
-    return plan_input(whole, facts_of(whole, prepared, **facts))
+    return prepared_input(THREE_HOSTS + HOSTS + more, **facts)
 
 
 @pytest.mark.parametrize(("host", "has_it"), [("c1", True), ("n1", True), ("l1", True), ("d1", False)])

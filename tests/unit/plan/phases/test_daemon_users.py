@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.core.plan.phases import daemon_users
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
@@ -14,8 +14,7 @@ BASE = THREE_HOSTS + "database: c1\n"
 
 def drop_ins(more: str = "", slurm: str = "22.05.8", host: str = "c1") -> dict[str, str]:
     """Texts of the drop-ins of a host by daemon."""
-    wanted = cluster(BASE + more)
-    known = plan_input(wanted, facts_of(wanted, prepared, slurm=slurm))
+    known = prepared_input(BASE + more, slurm=slurm)
     return {
         daemon: file.text
         for daemon in daemon_users.ROLES
@@ -33,8 +32,7 @@ def test_daemons_that_units_start_as_root_get_the_slurm_user() -> None:
 
 
 def test_systemd_is_told_of_a_new_drop_in_and_nothing_is_restarted_for_it() -> None:
-    wanted = cluster(BASE)
-    known = plan_input(wanted, facts_of(wanted, prepared, slurm="22.05.8"))
+    known = prepared_input(BASE, slurm="22.05.8")
     loaded = daemon_users.resources(known, "c1", "slurmctld")[-1]
     assert isinstance(loaded, UnitsLoaded)
     assert (loaded.wanted_units, loaded.drop_ins) == (

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.paths import SSSD_CONF
@@ -39,8 +39,7 @@ SECRET = "pass # word"
 
 
 def wanted(more: str, **facts: Any) -> PlanInput:
-    whole = cluster(THREE_HOSTS + more)
-    known = plan_input(whole, facts_of(whole, prepared, **facts))
+    known = prepared_input(THREE_HOSTS + more, **facts)
     return dataclasses.replace(known, directory_password=SECRET, directory_ca="CA\n")
 
 

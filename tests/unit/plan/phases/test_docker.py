@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.core.plan.phases import containers
@@ -15,8 +15,7 @@ USERS = "users: [{name: ann}, {name: bob}]\n"
 
 
 def wanted(more: str, **facts: object) -> PlanInput:
-    whole = cluster(THREE_HOSTS + USERS + more)
-    return plan_input(whole, facts_of(whole, prepared, **facts))
+    return prepared_input(THREE_HOSTS + USERS + more, **facts)
 
 
 @pytest.mark.parametrize(

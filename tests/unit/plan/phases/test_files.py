@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.cluster.inventory.file_contents import Content
 from slurmfab.core.plan.phases import files
@@ -26,7 +26,7 @@ files:
 def planned(*, owned: tuple[str, ...] = ()) -> PlanInput:
     """What a plan is made from with these files, on hosts that have files of these capabilities."""
     found = cluster(f"{THREE_HOSTS}{FILES}")
-    wanted = plan_input(found, facts_of(found, prepared, owned=owned))
+    wanted = prepared_input(found, owned=owned)
     contents = tuple(Content(path, one.text or "") for path, one in sorted(found.files.items()))
     return dataclasses.replace(wanted, own_files=contents)
 
@@ -61,15 +61,13 @@ def test_files_of_apt_come_before_packages() -> None:
 
 
 def test_files_that_the_cluster_file_no_longer_has_are_taken_back() -> None:
-    found = cluster()
-    wanted = plan_input(found, facts_of(found, prepared, owned=("files", "apt")))
+    wanted = prepared_input(owned=("files", "apt"))
     assert files.resources(wanted, "n1") == (OwnedFiles("files", ()), InEffect(()))
     assert files.of_apt(wanted, "n1") == (OwnedFiles("apt", ()),)
 
 
 def test_files_that_something_has_to_read_are_in_effect_at_once() -> None:
     paths = ("/etc/sysctl.d/90-a.conf", "/etc/sysctl.d/README", "/etc/tmpfiles.d/a.conf", "/etc/udev/rules.d/1.rules")
-    found = cluster(THREE_HOSTS + "files:\n" + "".join(f"  {path}: {{text: a}}\n" for path in paths))
-    wanted = plan_input(found, facts_of(found, prepared))
+    wanted = prepared_input(THREE_HOSTS + "files:\n" + "".join(f"  {path}: {{text: a}}\n" for path in paths))
     known = dataclasses.replace(wanted, own_files=tuple(Content(path, "a") for path in paths))
     assert files.resources(known, "n1")[1] == InEffect((paths[0], *paths[2:]))

@@ -8,7 +8,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.core.plan.phases import firewall, packages
@@ -25,8 +25,7 @@ ADDRESSES = 'addresses: {c1: 10.0.0.1, "n[1-2]": "10.0.0.[2-3]"}\n'
 
 
 def wanted(more: str, hosts: str = THREE_HOSTS, **facts: Any) -> PlanInput:
-    whole = cluster(hosts + more)
-    return plan_input(whole, facts_of(whole, prepared, **facts))
+    return prepared_input(hosts + more, **facts)
 
 
 def rules(known: PlanInput, host: str) -> str:

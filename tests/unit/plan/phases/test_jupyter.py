@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory import ports
@@ -26,8 +26,7 @@ SITES = "jupyter: {host: c1, port: 443, address: 0.0.0.0, certificate: /etc/ssl/
 
 
 def wanted(more: str, **facts: Any) -> PlanInput:
-    whole = cluster(THREE_HOSTS + more)
-    return plan_input(whole, facts_of(whole, prepared, **facts))
+    return prepared_input(THREE_HOSTS + more, **facts)
 
 
 def files_of(found: tuple[Resource, ...]) -> dict[str, OwnedFile]:

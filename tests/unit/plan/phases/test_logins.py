@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, plan_input, prepared_input
 
 from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.cluster.facts import Cgroup
@@ -30,8 +30,7 @@ WITH_LOGIN = THREE_HOSTS.replace("controllers:", "login: [l1]\ncontrollers:")
 
 def closing(more: str = CLOSED, text: str = THREE_HOSTS, **facts: object) -> PlanInput:
     """A deployed cluster whose file says this."""
-    wanted = cluster(text + more)
-    return plan_input(wanted, facts_of(wanted, prepared, **facts))
+    return prepared_input(text + more, **facts)
 
 
 @pytest.mark.parametrize(

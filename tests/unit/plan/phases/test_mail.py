@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.base.paths import MAIL_PROGRAM, MAIL_SETTINGS
 from slurmfab.core.plan.phases import mail, packages
@@ -20,8 +20,7 @@ OPEN = "mail: {relay: 10.0.0.9, from: slurm@example.org, tls: off}\n"
 
 
 def wanted(more: str, **facts: object) -> PlanInput:
-    whole = cluster(THREE_HOSTS + more)
-    return dataclasses.replace(plan_input(whole, facts_of(whole, prepared, **facts)), mail_password='pa"ss')
+    return dataclasses.replace(prepared_input(THREE_HOSTS + more, **facts), mail_password='pa"ss')
 
 
 def files(more: str) -> dict[str, OwnedFile]:
@@ -61,8 +60,7 @@ def test_slurm_conf_names_the_program_and_the_domain_with_the_key_alone() -> Non
 
 def test_every_controller_has_the_same_and_one_that_is_none_any_more_loses_it() -> None:
     two = THREE_HOSTS.replace("controllers: [c1]", "controllers: [c1, c2]\nstate_directory: /shared/state")
-    whole = cluster(two + LOGIN)
-    known = dataclasses.replace(plan_input(whole, facts_of(whole, prepared)), mail_password="p")
+    known = dataclasses.replace(prepared_input(two + LOGIN), mail_password="p")
     assert mail.resources(known, "c2") == mail.resources(known, "c1") != ()
     assert mail.packages(known, "c2") == ("msmtp", "ca-certificates")
     assert mail.gone(wanted(LOGIN, owned=("mail",)), "n1") == (OwnedFiles("mail", ()),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.paths import MODULES_PROFILE
@@ -20,8 +20,7 @@ HOSTS = "login: [l1]\ndatabase: d1\n"
 
 
 def wanted(more: str, **facts: object) -> PlanInput:
-    whole = cluster(THREE_HOSTS + HOSTS + more)
-    return plan_input(whole, facts_of(whole, prepared, **facts))
+    return prepared_input(THREE_HOSTS + HOSTS + more, **facts)
 
 
 def profile(more: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.paths import METRICS_SETTINGS
 from slurmfab.core.plan.phases import monitoring, packages
@@ -27,8 +27,7 @@ OURS = {"added_packages": ("prometheus", "prometheus-node-exporter")}
 
 
 def wanted(more: str, text: str = THREE_HOSTS, **facts: Any) -> PlanInput:
-    whole = cluster(text + more)
-    return plan_input(whole, facts_of(whole, prepared, **facts))
+    return prepared_input(text + more, **facts)
 
 
 def files(known: PlanInput, host: str) -> dict[str, OwnedFile]:
@@ -183,6 +182,6 @@ def test_prometheus_goes_from_a_host_that_no_longer_has_it_and_its_exporter_stay
 )
 def test_the_program_looks_for_what_its_host_has(more: str, host: str, keys: set[str]) -> None:
     known = cluster(THREE_HOSTS + "monitoring: true\n" + more)
-    told = json.loads(monitoring.settings(plan_input(known, facts_of(known, prepared)), host))
+    told = json.loads(monitoring.settings(prepared_input(known), host))
     assert {*told} == keys
     assert told["slurm"] is (host == "c1")

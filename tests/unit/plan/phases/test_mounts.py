@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.core.plan.phases import mounts, packages
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
@@ -43,7 +43,7 @@ def test_unit_names_are_those_of_systemd_escape(path: str) -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_units_when_systemd_reads_them_have_no_mistake(tmp_path: Path) -> None:
-    wanted = plan_input(cluster(HEAD + EVERYTHING), facts_of(cluster(HEAD + EVERYTHING), prepared))
+    wanted = prepared_input(HEAD + EVERYTHING)
     released = mounts.resources(wanted, "c1")[0]
     assert isinstance(released, ReleasedMounts)
     files = [tmp_path / path.rpartition("/")[2] for path, _ in released.files]
@@ -57,7 +57,7 @@ def test_units_when_systemd_reads_them_have_no_mistake(tmp_path: Path) -> None:
 
 def test_clients_are_installed_by_type_where_they_are_used() -> None:
     text = f"{HEAD}mounts: [{{path: /home, source: 'nas:/home', type: nfs, roles: compute}}]\n"
-    wanted = plan_input(cluster(text), facts_of(cluster(text), prepared))
+    wanted = prepared_input(text)
     has_client = {host: "nfs-common" in vars(packages.resources(wanted, host)[0])["names"] for host in ("c1", "n1")}
     assert has_client == {"c1": False, "n1": True}
 
@@ -73,7 +73,7 @@ def test_hosts_without_mounts_are_left_alone_unless_they_have_former_ones() -> N
 
 
 def test_slurmctld_does_not_start_without_the_mount_of_its_state() -> None:
-    wanted = plan_input(cluster(HEAD + EVERYTHING), facts_of(cluster(HEAD + EVERYTHING), prepared))
+    wanted = prepared_input(HEAD + EVERYTHING)
     texts = {
         host: next(one for one in mounts.resources(wanted, host) if isinstance(one, OwnedFiles)).by_path()
         for host in ("c1", "n1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.cluster.slurm.software import MPI_LIBRARIES, PMIX
 from slurmfab.core.plan.phases import mpi
@@ -13,8 +13,7 @@ HOSTS = THREE_HOSTS.replace("addresses: {", "addresses: {d1: 10.0.0.9, ") + "dat
 
 
 def wanted(more: str, codename: str = "bookworm") -> PlanInput:
-    known = cluster(HOSTS + more)
-    return plan_input(known, facts_of(known, prepared, codename=codename))
+    return prepared_input(HOSTS + more, codename=codename)
 
 
 @pytest.mark.parametrize(

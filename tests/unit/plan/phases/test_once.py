@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, prepared_input
 
 from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan import make_plan
@@ -22,13 +22,13 @@ def named(plan_input: PlanInput, more: str) -> str:
 
 def test_a_value_is_worked_out_once_for_the_same_question_and_once_more_for_another_situation() -> None:
     ASKED.clear()
-    wanted = replace(plan_input(cluster(), facts_of(cluster(), prepared)), stamp="ann")
+    wanted = replace(prepared_input(), stamp="ann")
     assert [named(wanted, "a"), named(wanted, "a"), named(wanted, "b")] == ["ann a", "ann a", "ann b"]
     assert named(replace(wanted, stamp="bob"), "a") == "bob a"
     assert ASKED == ["a", "b", "a"]
 
 
 def test_hosts_whose_resources_are_equal_have_the_very_same_ones() -> None:
-    plan = make_plan(plan_input(cluster(), facts_of(cluster(), prepared)), cluster().hosts)
+    plan = make_plan(prepared_input(), cluster().hosts)
     names, others = ({one.id: one for _, one in plan.of_host(host)} for host in ("n1", "n2"))
     assert names["user:slurm"] is others["user:slurm"]

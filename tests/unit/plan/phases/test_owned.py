@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import cluster, facts_of, plan_input, prepared
+from support import prepared_input
 
 from slurmfab.core.plan.phases.capability import owned
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
@@ -23,5 +23,5 @@ FILE = OwnedFile("/etc/profile.d/modules.sh", "x\n")
 def test_files_are_planned_where_they_are_wanted_or_still_there(
     files: tuple[OwnedFile, ...], there: tuple[str, ...], planned: tuple[OwnedFiles, ...]
 ) -> None:
-    wanted = plan_input(cluster(), facts_of(cluster(), prepared, owned=there))
+    wanted = prepared_input(owned=there)
     assert owned(wanted, "n1", "modules", files) == planned

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, USABLE, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, USABLE, prepared_input
 
 from slurmfab.cluster.facts import Cgroup
 from slurmfab.core.plan.phases import packages
@@ -21,7 +21,7 @@ from slurmfab.on_hosts.agent.packages.packages import Packages
     ],
 )
 def test_the_bus_is_installed_on_compute_nodes_without_one(host: str, cgroup: Cgroup, has_it: bool) -> None:
-    wanted = plan_input(cluster(), facts_of(cluster(), prepared, cgroup=cgroup))
+    wanted = prepared_input(cgroup=cgroup)
     (found,) = packages.resources(wanted, host)
     assert ("dbus" in vars(found)["names"]) == has_it
 
@@ -38,13 +38,12 @@ def test_the_bus_is_installed_on_compute_nodes_without_one(host: str, cgroup: Cg
 def test_packages_that_slurmfab_installed_are_removed_where_nothing_asks_for_them(
     added: tuple[str, ...], former: tuple[str, ...]
 ) -> None:
-    wanted = plan_input(cluster(), facts_of(cluster(), prepared, added_packages=added))
+    wanted = prepared_input(added_packages=added)
     assert packages.former(wanted, "n1") == ((FormerPackages(former),) if former else ())
 
 
 def test_packages_of_the_site_are_installed_with_those_of_roles() -> None:
-    found = cluster(f"{THREE_HOSTS}packages: {{all: [tree], compute: [htop=3.2*]}}\n")
-    wanted = plan_input(found, facts_of(found, prepared))
+    wanted = prepared_input(f"{THREE_HOSTS}packages: {{all: [tree], compute: [htop=3.2*]}}\n")
     (one,) = packages.resources(wanted, "n1")
     assert isinstance(one, Packages)
     assert {"slurmd", "tree", "htop"} <= set(one.names)

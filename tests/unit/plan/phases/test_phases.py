@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.core.plan.phases import slurm_conf, ssh
 from slurmfab.core.plan.plan import make_plan
@@ -20,24 +20,24 @@ def test_only_ip_addresses_go_into_the_hosts_file(address: str, numeric: bool) -
 
 
 def test_logins_go_between_the_controller_and_everybody_else_and_no_further() -> None:
-    wanted = plan_input(cluster(), facts_of(cluster(), prepared))
+    wanted = prepared_input()
     assert ssh.others(wanted, "c1") == ("n1", "n2")
     assert ssh.others(wanted, "n1") == ("c1",)
 
 
 def test_a_key_that_is_let_in_runs_commands_without_terminal_or_forwarding() -> None:
-    wanted = plan_input(cluster(), facts_of(cluster(), prepared))
+    wanted = prepared_input()
     assert ssh.authorized(wanted, "n1").split()[0] == 'restrict,from="10.0.0.2"'
 
 
 def test_the_state_directory_with_job_scripts_is_the_slurm_users_alone() -> None:
-    wanted = plan_input(cluster(), facts_of(cluster(), prepared))
+    wanted = prepared_input()
     (state,) = (one for one in slurm_conf.directories(wanted, "c1") if one.id == "directory:/var/lib/slurm/slurmctld")
     assert (vars(state)["owner"], vars(state)["mode"]) == ("slurm", 0o700)
 
 
 def test_every_planned_resource_is_of_a_kind_that_the_agent_knows() -> None:
-    plan = make_plan(plan_input(cluster(), facts_of(cluster(), prepared)), cluster().hosts)
+    plan = make_plan(prepared_input(), cluster().hosts)
     assert {resource.kind for host in plan.hosts for _, resource in plan.of_host(host)} <= set(KINDS)
 
 
@@ -45,8 +45,7 @@ ENFORCING = THREE_HOSTS + "database: c1\naccounts: [{name: physics}]\n"
 
 
 def test_the_script_for_jobs_is_on_the_controller_before_the_slurm_conf_that_names_it() -> None:
-    enforcing = cluster(ENFORCING)
-    wanted = plan_input(enforcing, facts_of(enforcing, prepared))
+    wanted = prepared_input(ENFORCING)
     ids = [one.id for one in slurm_conf.resources(wanted, "c1")]
     assert ids.index("file:/etc/slurm/job_submit.lua") < ids.index("slurm-files:/etc/slurm")
     assert "file:/etc/slurm/job_submit.lua" not in [one.id for one in slurm_conf.resources(wanted, "n1")]
@@ -54,6 +53,5 @@ def test_the_script_for_jobs_is_on_the_controller_before_the_slurm_conf_that_nam
 
 
 def test_plugins_of_the_users_own_are_not_given_a_script_of_ours() -> None:
-    own = cluster(ENFORCING + "slurm_conf: {JobSubmitPlugins: lua}\n")
-    wanted = plan_input(own, facts_of(own, prepared))
+    wanted = prepared_input(ENFORCING + "slurm_conf: {JobSubmitPlugins: lua}\n")
     assert "file:/etc/slurm/job_submit.lua" not in [one.id for one in slurm_conf.resources(wanted, "c1")]

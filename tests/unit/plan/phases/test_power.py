@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.base.paths import (
     POWER_FAILURES,
@@ -36,7 +36,7 @@ EVERYWHERE = {POWER_SETTINGS, SUSPEND_PROGRAM, RESUME_PROGRAM, *UNITS}
 def wanted(how: str, more: str = "", **facts: Any) -> PlanInput:
     """What is wanted where n1 and n2 may sleep; nothing where it may not."""
     text = f"{THREE_HOSTS}power: {{nodes: [n1, n2]{more}, how: {how}}}\n" if how else THREE_HOSTS
-    found = plan_input(cluster(text), facts_of(cluster(text), prepared, **facts))
+    found = prepared_input(text, **facts)
     return dataclasses.replace(found, power_password="secret")
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.core.plan.phases import quotas
 from slurmfab.core.plan.plan_input import PlanInput
@@ -19,8 +19,7 @@ LOCAL = "mounts: [{path: /home, source: /dev/disk/by-label/home, type: ext4, hos
 
 
 def wanted(more: str, **facts: Any) -> PlanInput:
-    known = cluster(THREE_HOSTS + more)
-    return plan_input(known, facts_of(known, prepared, **facts))
+    return prepared_input(THREE_HOSTS + more, **facts)
 
 
 @pytest.mark.parametrize(

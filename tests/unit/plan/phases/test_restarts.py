@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.core.plan.phases import restarts
 from slurmfab.core.plan.phases.daemons import slurmd_service
@@ -17,7 +17,7 @@ BASE = THREE_HOSTS + "database: c1\n"
 def known(more: str = "", slurm: str = "24.11.5", **of_each: object) -> PlanInput:
     wanted = cluster(BASE + more)
     packages = {"slurm-client": f"{slurm}-1", "munge": "0.5.16-1"}
-    return plan_input(wanted, facts_of(wanted, prepared, packages=packages, **of_each))
+    return prepared_input(wanted, packages=packages, **of_each)
 
 
 def drop_ins(host: str, more: str = "", slurm: str = "24.11.5", **of_each: object) -> dict[str, str]:

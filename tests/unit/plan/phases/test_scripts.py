@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.inventory.health import Health
@@ -72,7 +72,7 @@ def test_the_health_check_of_a_node_reads_what_the_cluster_file_says(
     keys: dict[str, Any], differing: dict[str, Any]
 ) -> None:
     known = cluster(MOUNTED)
-    told = settings(plan_input(known, facts_of(known, prepared)), "n1", Health(**keys))
+    told = settings(prepared_input(known), "n1", Health(**keys))
     assert json.loads(told) == {**DEFAULTS, **differing}
     assert told.endswith("}\n")
 
@@ -87,8 +87,7 @@ def test_the_health_check_of_a_node_reads_what_the_cluster_file_says(
     ],
 )
 def test_only_compute_nodes_have_the_wanted_programs(text: str, kinds: tuple[str, ...]) -> None:
-    known = cluster(THREE_HOSTS + text)
-    given = plan_input(known, facts_of(known, prepared))
+    given = prepared_input(THREE_HOSTS + text)
     assert scripts.wanted(given, "n1") == (kinds, None)
     assert scripts.wanted(given, "c1") == ((), None)
     assert scripts.resources(given, "c1") == ()
@@ -117,8 +116,7 @@ HEALTH_GONE = [one.id for one in scripts.health_gone()]
 def test_programs_that_a_host_has_and_the_cluster_file_no_longer_are_removed(
     text: str, there: tuple[str, ...], gone: list[str]
 ) -> None:
-    known = cluster(THREE_HOSTS + text)
-    given = plan_input(known, facts_of(known, prepared, programs=there))
+    given = prepared_input(THREE_HOSTS + text, programs=there)
     assert [one.id for one in scripts.gone(given, "n1")] == gone
 
 
@@ -142,8 +140,7 @@ def test_jobs_are_given_their_variables_and_their_directory(*, tmpdir: bool, app
 def test_a_node_has_a_task_prolog_where_jobs_get_variables_or_a_directory(
     text: str, variables: str | None, has_scratch: bool
 ) -> None:
-    known = cluster(THREE_HOSTS + text)
-    given = plan_input(known, facts_of(known, prepared))
+    given = prepared_input(THREE_HOSTS + text)
     assert scripts.task_prolog(given, "c1") == ()
     found = scripts.task_prolog(given, "n1")
     if variables is None:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.slurm_files import SiteFile
@@ -29,7 +29,7 @@ def planned(more: str = NAMES, files: tuple[SiteFile, ...] = FILES, **differing:
     """A cluster that was deployed with these files, and has the facts named besides."""
     known = cluster(THREE_HOSTS + more)
     facts = {"services": {"slurmctld": "active", "slurmd": "active"}, "slurm_conf": "ClusterName=lab\n", **differing}
-    found = plan_input(known, facts_of(known, prepared, **facts))
+    found = prepared_input(known, **facts)
     return dataclasses.replace(found, slurm_files=files)
 
 

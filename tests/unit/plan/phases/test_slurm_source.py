@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.commands.bundle import sending
@@ -39,7 +39,7 @@ DEBS = (
 def wanted(more: str, **facts: object) -> PlanInput:
     known = cluster(THREE_HOSTS + more)
     return replace(
-        plan_input(known, facts_of(known, prepared, **facts)),
+        prepared_input(known, **facts),
         slurm_keys={"slurm.asc": "KEY\n"},
         slurm_package_files={"debs": DEBS} if more == DIRECTORY else {},
     )

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.inventory.lock import HostLock
@@ -22,8 +22,7 @@ TWO_CONTROLLERS = (
 
 
 def planned(text: str = BOTH, **facts: object) -> PlanInput:
-    named = cluster(text)
-    return plan_input(named, facts_of(named, prepared, **facts))
+    return prepared_input(text, **facts)
 
 
 def accepted(wanted: PlanInput, host: str) -> str:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.core.plan.phases import user_ssh
 from slurmfab.core.plan.plan_input import PlanInput
@@ -17,8 +17,7 @@ CONFIGS = Path(__file__).parents[4] / "configs"
 
 
 def plan(more: str = "user_ssh: hostbased\n", **facts: object) -> PlanInput:
-    wanted = cluster(THREE_HOSTS + more)
-    return plan_input(wanted, facts_of(wanted, prepared, **facts))
+    return prepared_input(THREE_HOSTS + more, **facts)
 
 
 def files(wanted: PlanInput, host: str) -> dict[str, str]:
@@ -48,7 +47,7 @@ user_ssh: hostbased
 
 def test_hosts_with_jobs_are_believed_by_compute_nodes_alone() -> None:
     wanted = cluster(MANY_ROLES)
-    known = plan_input(wanted, facts_of(wanted, prepared))
+    known = prepared_input(wanted)
     believed = {host: files(known, host).get(user_ssh.EQUIV, "").split()[::2] for host in wanted.hosts}
     everyone = ["c1", "c2", "l1", "n1", "n2"]
     assert believed == {"c1": [], "c2": ["c1", "l1"], "l1": ["c1", "l1"], "n1": everyone, "n2": everyone}
@@ -61,8 +60,7 @@ def test_hosts_with_jobs_are_believed_by_compute_nodes_alone() -> None:
 
 
 def test_a_controller_whose_hosts_all_compute_believes_none() -> None:
-    wanted = cluster("cluster: x\ncontrollers: [c1]\nnodes: [{hosts: [c1, n1]}]\nuser_ssh: hostbased\n")
-    known = plan_input(wanted, facts_of(wanted, prepared))
+    known = prepared_input("cluster: x\ncontrollers: [c1]\nnodes: [{hosts: [c1, n1]}]\nuser_ssh: hostbased\n")
     assert not {user_ssh.EQUIV, user_ssh.SERVER} & files(known, "c1").keys()
     assert files(known, "n1")[user_ssh.EQUIV].split() == ["c1", "n1"]
 
@@ -70,7 +68,7 @@ def test_a_controller_whose_hosts_all_compute_believes_none() -> None:
 @pytest.mark.parametrize("example", ["example-logins.yaml", "example-around-slurm.yaml"])
 def test_sshd_refuses_who_is_powerful_before_it_accepts_in_the_shipped_examples(example: str) -> None:
     wanted = cluster((CONFIGS / example).read_text())
-    text = user_ssh.accepts(plan_input(wanted, facts_of(wanted, prepared)))
+    text = user_ssh.accepts(prepared_input(wanted))
     blocks = re.findall(r"^Match (\w+) (\S+)\n    HostbasedAuthentication (\w+)$", text, re.MULTILINE)
     assert [(kind, word) for kind, _, word in blocks] == [("Group", "no"), ("User", "no"), ("User", "yes")]
     assert {"sudo", "wheel", "admin", "docker", "lxd", "disk", "root"} <= {*blocks[0][1].split(",")}
@@ -86,8 +84,7 @@ def test_what_a_host_tells_of_its_addresses_is_in_nobodys_trust_files() -> None:
 
 
 def test_each_host_has_the_keys_that_it_needs_and_none_of_a_host_without_users() -> None:
-    wanted = cluster(THREE_HOSTS + "user_ssh: hostbased\ndatabase: d1\n")
-    known = plan_input(wanted, facts_of(wanted, prepared))
+    known = prepared_input(THREE_HOSTS + "user_ssh: hostbased\ndatabase: d1\n")
     assert user_ssh.resources(known, "d1") == ()
     keys = {host: files(known, host)[user_ssh.KNOWN_HOSTS] for host in ("c1", "n1")}
     hosts = {host: [line.split(",")[0] for line in text.splitlines()[1:]] for host, text in keys.items()}

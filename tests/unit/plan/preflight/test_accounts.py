@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from account_trees import HEAD
-from support import cluster, facts_of, plan_input, prepared
+from support import prepared, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Account
@@ -13,8 +13,7 @@ from slurmfab.core.plan.preflight.accounts import refuse_unfit
 
 
 def planned(text: str, slurm: str = "24.11.5", **differing: object) -> PlanInput:
-    known = cluster(HEAD + text)
-    return plan_input(known, facts_of(known, prepared, slurm=slurm, **differing))
+    return prepared_input(HEAD + text, slurm=slurm, **differing)
 
 
 def test_people_whom_the_directory_service_does_not_know_on_the_controller_are_refused() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support import cluster, facts_of, plan_input, prepared
+from support import cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Cgroup, Gpu
@@ -198,13 +198,13 @@ def test_keys_are_known_to_slurmctld_and_to_the_oldest_slurm_that_reads_them() -
 def test_unknown_keys_of_each_section_are_named(more: str, words: str) -> None:
     text = BASE.replace("nodes: [{hosts: 'n[1-2]'}]\n", "") + more if more.startswith("nodes") else BASE + more
     wanted = cluster(text)
-    assert words in reason(configuration.refuse_unknown_keys, plan_input(wanted, facts_of(wanted, prepared)))
+    assert words in reason(configuration.refuse_unknown_keys, prepared_input(wanted))
 
 
 @pytest.mark.parametrize("key", ["AutoDetect: nvml", "File: /dev/odd0"])
 def test_keys_of_gres_conf_may_stand_in_a_group_of_nodes(key: str) -> None:
     wanted = cluster(BASE.replace("'n[1-2]'}", f"'n[1-2]', {key}, Weight: 2}}"))
-    configuration.refuse_unknown_keys(plan_input(wanted, facts_of(wanted, prepared)))
+    configuration.refuse_unknown_keys(prepared_input(wanted))
 
 
 # --- GPUs that are to be measured
@@ -239,6 +239,8 @@ def test_bandwidths_are_not_judged_while_a_nodes_hardware_is_unknown() -> None:
 
 
 def test_types_of_gpus_are_those_of_the_cluster_file_where_it_has_some() -> None:
-    given = cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1, Gres: 'gpu:v100:2'}]\n")
-    there = plan_input(given, facts_of(given, prepared, gpus=(Gpu("/dev/nvidia0", "a100"),)))
+    there = prepared_input(
+        "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1, Gres: 'gpu:v100:2'}]\n",
+        gpus=(Gpu("/dev/nvidia0", "a100"),),
+    )
     assert gpu_checks.types_of(there, "n1") == {"v100"}
