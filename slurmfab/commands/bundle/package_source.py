@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from slurmfab.core.plan.plan_input import PlanInput
 
 
-@dataclass(frozen=True)
+@dataclass
 class BundleSource:
     """Packages from the cluster file's bundles, whose modules are loaded only then; else from hosts' repositories."""
+
+    is_proxy_asked: bool = False  # whether the controller may listen for hosts that lack packages
 
     def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
         """The hosts that lack packages which no bundle or file has, with the reason; see `PackageSource.refusals`."""
@@ -41,12 +43,14 @@ class BundleSource:
         if plan_input.cluster.packages.through:
             from slurmfab.commands.bundle import through_controller
 
+            self.is_proxy_asked |= bool(through_controller.needing(plan_input, resources))
             return through_controller.deliver(run, plan_input, resources)
         return resources
 
     def finish(self, run: Run) -> None:
         """End what was begun on the controller; see `PackageSource.finish`."""
-        if run.inventory.cluster.packages.through:
+        if self.is_proxy_asked:
             from slurmfab.commands.bundle import through_controller
 
+            self.is_proxy_asked = False
             through_controller.finish(run)

@@ -29,15 +29,15 @@ def deliver(
 
     Where the controller cannot, hosts go their own ways, and the reason is told. Raises HostError of the controller.
     """
-    needing = [host for host in resources if may_need(plan_input, host)]
+    hosts = needing(plan_input, resources)
     address = own_address(plan_input)
-    if not needing:
+    if not hosts:
         return dict(resources)
-    tokens = {host: secrets.token_hex(TOKEN_BYTES) for host in needing}
+    tokens = {host: secrets.token_hex(TOKEN_BYTES) for host in hosts}
     step = {
         "do": "listen",
         "address": address,
-        "uris": further_sources(plan_input, needing),
+        "uris": further_sources(plan_input, hosts),
         "tokens": [*tokens.values()],
     }
     answer: Mapping[str, Any] = asked(run, step) if address else {"why": "no IP address of it is known"}
@@ -77,9 +77,10 @@ def own_address(plan_input: PlanInput) -> str:
     return next((one for one in plan_input.trusted_addresses(controller) if one in there), next(iter(there), ""))
 
 
-def may_need(plan_input: PlanInput, host: str) -> bool:
-    """Whether a host has apt, and lacks packages."""
-    return host in plan_input.facts and plan_input.platform_of(host).manager == APT and bool(lacking(plan_input, host))
+def needing(plan_input: PlanInput, hosts: Iterable[str]) -> list[str]:
+    """The hosts that have apt and lack packages."""
+    there = [host for host in hosts if host in plan_input.facts and plan_input.platform_of(host).manager == APT]
+    return [host for host in there if lacking(plan_input, host)]
 
 
 def further_sources(plan_input: PlanInput, hosts: Iterable[str]) -> list[str]:

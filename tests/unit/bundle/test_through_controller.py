@@ -11,6 +11,7 @@ import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, run_over
 
 from slurmfab.base.errors import ConnectionLost
+from slurmfab.commands.bundle import through_controller
 from slurmfab.commands.bundle.package_source import BundleSource
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.run import Run
@@ -90,9 +91,12 @@ def test_a_controller_that_lacks_packages_then_its_own_come_the_same_way() -> No
     assert isinstance(case(lacking=("c1", "n1", "n2")).delivered()["c1"][0], PackageWay)
 
 
-def test_hosts_that_lack_nothing_then_nobody_listens() -> None:
+def test_hosts_that_lack_nothing_then_nobody_listens_and_nothing_is_ended() -> None:
     one = case(lacking=())
-    assert (one.delivered(), one.hosts.asked) == (WANTED, [])
+    source = BundleSource()
+    assert source.deliver(one.run, one.known, WANTED) == WANTED
+    source.finish(one.run)
+    assert one.hosts.asked == []
 
 
 def test_without_the_key_then_nobody_listens_and_nothing_is_ended() -> None:
@@ -119,12 +123,14 @@ def test_a_repository_for_slurm_in_the_cluster_file_then_it_is_served_as_well() 
 
 def test_the_end_then_it_is_told_what_was_fetched_once_and_passed_on() -> None:
     one = case(end={"fetched": 110, "fetched_bytes": 34 << 20, "sent": 220, "sent_bytes": 68 << 20})
-    BundleSource().finish(one.run)
+    source = BundleSource()
+    source.deliver(one.run, one.known, WANTED)
+    source.finish(one.run)
     assert "c1 fetched 110 files of packages once (34 MiB) and passed on 220 (68 MiB)." in one.said.getvalue()
 
 
 def test_the_end_when_the_controller_is_gone_then_that_is_no_failure_of_its_own() -> None:
-    BundleSource().finish(case(is_gone=True).run)
+    through_controller.finish(case(is_gone=True).run)
 
 
 @pytest.mark.parametrize(
