@@ -119,12 +119,22 @@ nodes:
         (
             "slurm:\n  version: 24.11.5  # ours\n  source: {suite: trixie-backports}\nuser_tools: true\n",
             {"version": "26.05.*", "source": {"suite": "sid"}},
-            'slurm:\n  version: "26.05.*"\n  source: {suite: sid}\nuser_tools: true\n',
+            'slurm:\n  version: "26.05.*"  # ours\n  source: {suite: sid}\nuser_tools: true\n',
         ),
         (
             "slurm:\n  version: 24.11.*\n  source: {uris: http://x.org/y, suites: trixie, key: k.asc}\n",
             {"version": "26.05.*", "source": {"uris": "http://x.org/y", "suites": "trixie", "key": "k.asc"}},
-            'slurm:\n  source: {uris: http://x.org/y, suites: trixie, key: k.asc}\n  version: "26.05.*"\n',
+            'slurm:\n  version: "26.05.*"\n  source: {uris: http://x.org/y, suites: trixie, key: k.asc}\n',
+        ),
+        (
+            "slurm: {version: '24.11.*', source: {suite: trixie}}  # ours\n",
+            {"version": "26.05.*", "source": {"suite": "sid"}},
+            "slurm: {version: '26.05.*', source: {suite: sid}}  # ours\n",
+        ),
+        (
+            "slurm:\n  source:\n    suite: trixie\n  version: 24.11.*\n",
+            {"version": "26.05.*", "source": {"suite": "sid"}},
+            'slurm:\n  version: "26.05.*"\n  source: {suite: sid}\n',
         ),
     ],
 )

@@ -85,29 +85,24 @@ def _changed(text: str, pairs: Pairs) -> str:
         edits.insert_section(root, root.value[-1][0].value, _KEY, pairs)
         return edits.applied()
     for name, value in pairs.items():
-        text = _with_pair(_without_pair(text, name), {name: value})
+        text = _with_pair(text, name, value)
     return text
 
 
-def _without_pair(text: str, name: str) -> str:
-    """The text without one pair of the key."""
+def _with_pair(text: str, name: str, value: Any) -> str:
+    """The text with one pair of the key: where it was, or at the end if it is new or spans lines."""
     root = compose(text, _WHERE)
+    edits = Edits(text)
     section: Any = _section(root)
     names = [key.value for key, _ in section[1].value] if hasattr(section[1], "flow_style") else []
     if name not in names:
-        return text
-    edits = Edits(text)
-    edits.remove_pair(section[1], names.index(name))
-    return edits.applied()
-
-
-def _with_pair(text: str, pairs: Pairs) -> str:
-    """The text with one more pair in the key."""
-    root = compose(text, _WHERE)
-    edits = Edits(text)
-    section: Any = _section(root)
-    edits.append_pairs(section, pairs, bool(root.flow_style))
-    return edits.applied()
+        edits.append_pairs(section, {name: value}, bool(root.flow_style))
+        return edits.applied()
+    number = names.index(name)
+    if edits.replace_value(section[1].value[number][1], value, bool(section[1].flow_style)):
+        return edits.applied()
+    edits.remove_pair(section[1], number)
+    return _with_pair(edits.applied(), name, value)
 
 
 def _section(root: MappingNode) -> Any:

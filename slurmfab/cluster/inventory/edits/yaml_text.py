@@ -61,6 +61,16 @@ class Edits:
         quoted = f"{scalar.style}{text}{scalar.style}" if scalar.style else yaml_text(text, in_flow)
         self._changes.append((scalar.start_mark.index, scalar.end_mark.index, quoted))
 
+    def replace_value(self, node: Node, value: str | Mapping[str, str], in_flow: bool) -> bool:
+        """Replace the value of a pair where it is, if old and new are of one kind and on one line; whether they are."""
+        if isinstance(node, ScalarNode) and isinstance(value, str) and node.value and self.is_one_line(node):
+            self.replace_scalar(node, value, in_flow)
+            return True
+        if isinstance(node, MappingNode) and isinstance(value, Mapping) and node.flow_style:
+            self._changes.append((node.start_mark.index, self._end(node), _flow(value)))
+            return True
+        return False
+
     def replace_text(self, scalar: ScalarNode, text: str, in_flow: bool) -> None:
         """Replace the text of a scalar of any kind; one over several lines becomes one line."""
         if self.is_one_line(scalar):
