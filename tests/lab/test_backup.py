@@ -395,6 +395,27 @@ def test_a_controller_that_was_reinstalled_when_a_backup_is_restored_then_jobs_a
     assert "nothing changed" in words_of(again), words_of(again)
 
 
+def test_a_job_that_has_ended_since_the_backup_when_it_is_restored_then_is_named_with_what_gives_its_node_back(
+    story: Story,
+) -> None:
+    job = story.submit(UNTIL_TOLD.format("since"))
+    story.hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    done = story.elsewhere("backup", "--to", "since.tar")
+    assert done.returncode == 0, words_of(done)
+    story.hosts.on("n1", "touch /tmp/end-since")
+    story.hosts.until("ctl", RECORD.format(job), f"{job}|COMPLETED")
+
+    done = story.elsewhere("restore", "since.tar", "--overwrite")
+    assert done.returncode == 0, words_of(done)
+    assert f"No longer at work: job {job} on n1." in words_of(done)
+    assert f"scontrol requeuehold {job} gives the nodes back" in words_of(done)
+    assert story.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
+    story.hosts.on("ctl", f"scontrol requeuehold {job}")
+    story.hosts.until("ctl", "sinfo -h -p main -o %t", "idle")
+    story.hosts.on("ctl", f"scontrol release {job}; scontrol update jobid={job} starttime=now")
+    story.hosts.until("ctl", RECORD.format(job), f"{job}|COMPLETED")
+
+
 def test_backups_by_a_timer_when_it_is_run_then_they_are_private_and_whole_and_the_oldest_go(
     story: Story, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_hosts_of_two_systems_when_upgraded_then_each_gets_its_packages_and_a_jo
     hosts.until("ctl", VERSIONS, "n1 24.11 n2 24.11", patience=120)
     assert hosts.inventory_path.read_text() == file
     # The state of the backup has the job, which has ended since.
-    hosts.on("ctl", f"scancel {job}", check=False)
+    assert f"No longer at work: job {job} on n2." in words_of(back)
+    hosts.on("ctl", f"scancel {job}")
     eventually(lambda: hosts.on("ctl", "sinfo -h -o '%D %t'") == "2 idle", lambda: hosts.on("ctl", NODES), patience=120)
     assert hosts.on("ctl", ON_ALL) == "n1 n2"

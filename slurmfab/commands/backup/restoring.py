@@ -19,8 +19,9 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.cluster.slurm.window import reached, reaches
-from slurmfab.commands.backup import archive, decryption, trust
+from slurmfab.commands.backup import archive, decryption, ended_jobs, trust
 from slurmfab.commands.backup.archive import Backup
+from slurmfab.commands.backup.ended_jobs import format_jobs, numbers, steps_on
 from slurmfab.core.engine import acceptance, converge, file_writing, planning, session
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.requests import apply_request, gather, require_claim
@@ -41,14 +42,11 @@ from slurmfab.on_hosts.agent.backup.archive import stamp
 from slurmfab.on_hosts.agent.backup.restored_database import RestoredDatabase
 from slurmfab.on_hosts.agent.backup.restored_state import RestoredFiles, RestoredState
 from slurmfab.on_hosts.agent.backup.staged_parts import staged
-from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.services.listening import Listening
 from slurmfab.on_hosts.agent.services.service import Service
-
-MOST_JOBS_NAMED = 20  # a message names this many jobs, and counts the others
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def orphans(backup: Backup, present: PresentState) -> dict[int, tuple[str, ...]]
     """The nodes, sorted, of each job that runs and is not in the backup, by job id."""
     found: dict[int, list[str]] = {}
     for node, steps in present.steps.items():
-        for number in {int(step.partition(".")[0]) for step in steps}:
+        for number in numbers(steps):
             if not is_known(backup, number):
                 found.setdefault(number, []).append(node)
     return {number: tuple(sorted(nodes)) for number, nodes in sorted(found.items())}
@@ -114,11 +112,6 @@ def orphans(backup: Backup, present: PresentState) -> dict[int, tuple[str, ...]]
 def is_known(backup: Backup, number: int) -> bool:
     """Whether the backup's state has a job, so that slurmctld knows it after the restoration."""
     return number < backup.next_job_id if backup.jobs is None else number in backup.jobs
-
-
-def format_orphans(found: Mapping[int, Sequence[str]]) -> str:
-    """Jobs with their nodes, such as `job 17 on n[1-2]`; after 20 of them the number of the others."""
-    return listed((f"job {number} on {fold(nodes)}" for number, nodes in found.items()), MOST_JOBS_NAMED)
 
 
 def refusal(backup: Backup, present: PresentState, controller: str, *, overwrite: bool, abandon: bool) -> str:
@@ -135,7 +128,7 @@ def refusal(backup: Backup, present: PresentState, controller: str, *, overwrite
     lost = {} if abandon else orphans(backup, present)
     if lost:
         reasons.append(
-            f"Not in the backup: {format_orphans(lost)}. slurmctld would end {'it' if len(lost) == 1 else 'them'} "
+            f"Not in the backup: {format_jobs(lost)}. slurmctld would end {'it' if len(lost) == 1 else 'them'} "
             "when it starts. Wait until no such job runs, or add --abandon-jobs."
         )
     return "\n".join([*reasons, "Nothing was changed."]) if reasons else ""
@@ -345,6 +338,7 @@ def carry_out(run: Run, backup: Backup, options: RestoreOptions) -> None:
     """Deploy, with the backup's data restored before the daemons start; raises as `restore_to`."""
     converge.with_job_safety(run, lambda job_safety: restore_hosts(run, backup, options, job_safety))
     acceptance.accept_new_nodes(run)
+    ended_jobs.tell(run)
     last = f"the next job is {backup.next_job_id}" if backup.next_job_id else "it had no jobs yet"
     run.progress.line(f"{backup.cluster} is restored to its state of {backup.made}; {last}.")
 
@@ -405,19 +399,14 @@ def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOpti
         raise SlurmfabError(text)
     lost = orphans(backup, present)
     if lost:
-        run.progress.line(f"Not in the backup, so slurmctld ends: {format_orphans(lost)}.")
+        run.progress.line(f"Not in the backup, so slurmctld ends: {format_jobs(lost)}.")
 
 
 def present_state(run: Run, plan_input: PlanInput, phases: RestorePhases) -> PresentState:
     """Ask for the state that the restoration would replace; HostError without controller or database host."""
     stored = stored_jobs(run, phases.backup)
     nodes = run.remaining(plan_input.compute_nodes)
-
-    def ask_steps(node: str) -> Any:
-        return answer_value(node, run.transport.call(node, {"op": "job-processes"}), "job_processes")["steps"]
-
-    answers = {} if not stored.has_state else dict(on_each(nodes, ask_steps))
-    steps = {node: found for node, found in answers.items() if not isinstance(found, SlurmfabError)}
+    steps = steps_on(run, nodes) if stored.has_state else {}
     silent = tuple(node for node in plan_input.compute_nodes if node not in steps) if stored.has_state else ()
     return replace(stored, steps=steps, silent=silent)
 
