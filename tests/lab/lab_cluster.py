@@ -167,10 +167,15 @@ def program(*words: str, stdin: str = "", cwd: Path | None = None) -> subprocess
     return forked.run(words, stdin=stdin, cwd=cwd, env=environment, timeout=600)
 
 
+def succeeded(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """A run, which must have succeeded."""
+    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
 def report(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """The JSON report of a run, which must have succeeded."""
-    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    told: dict[str, Any] = json.loads(done.stdout)
+    told: dict[str, Any] = json.loads(succeeded(done).stdout)
     return told
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import DeployedLab, eventually, succeeded
 from stock import Stock, in_turn
 from test_check_cluster import checked
 
@@ -361,20 +361,17 @@ def test_slurmfabs_jobs_run_where_the_only_partition_is_for_others_and_its_limit
     full.until(running, "RUNNING None")
     full.until(full.submit("ada", ""), "PENDING QOSGrpCpuLimit")
     assert checked(full.lab).having("failed") == set()
-    done = full.lab.slurmfab("quickcheck")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(full.lab.slurmfab("quickcheck"))
     assert re.search(r"not run +partitions .* gpu: job \d+ of ada waits for a limit. Slurm's reason: QOSGrpCpuLimit",
                      done.stdout)  # fmt: skip
     full.lab.on("n2", "systemctl disable --now slurmd")
-    added = full.lab.slurmfab("add-node", full.lab.lab.host("n2").address, "--like", "n1", "--accept-new-host-keys")
-    assert added.returncode == 0, added.stdout + added.stderr
+    succeeded(full.lab.slurmfab("add-node", full.lab.lab.host("n2").address, "--like", "n1", "--accept-new-host-keys"))
     full.lab.until("ctl", "sinfo -h -p gpu -n n2 -o %t", "idle")
     assert full.seen(running) == "RUNNING None"
 
 
 def test_a_partition_is_proved_by_a_job_of_a_user_who_may_use_it(full: Proof) -> None:
-    done = full.lab.slurmfab("quickcheck", "--only", "partitions")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(full.lab.slurmfab("quickcheck", "--only", "partitions"))
     assert re.search(r"passed +partitions .* n1: gpu: job \d+ of ada ran", done.stdout), done.stdout
     strange = full.lab.slurmfab("quickcheck", "--only", "partitions", "--user", "bob")
     assert "gpu: bob is not known to be allowed there" in strange.stdout

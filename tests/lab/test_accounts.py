@@ -11,7 +11,7 @@ from typing import Any
 
 import account_trees
 import pytest
-from lab_cluster import PROGRAM, DeployedLab, eventually, report
+from lab_cluster import PROGRAM, DeployedLab, eventually, report, succeeded
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -220,8 +220,7 @@ def test_what_the_file_does_not_name_is_left_alone_until_it_may_go(accounts: Acc
     accounts.lab.on("n1", "id zed 2>/dev/null || useradd -u 3004 zed")
     accounts.on("sacctmgr -i add user ada account=biology")
     words = "user ada in biology, user zed, account older, account old, qos ancient"
-    told = accounts.lab.slurmfab("deploy")
-    assert told.returncode == 0
+    told = succeeded(accounts.lab.slurmfab("deploy"))
     left = f"not in the cluster file, left unchanged: {words}. To remove them: slurmfab deploy --prune."
     assert left in told.stdout + told.stderr
     assert accounts.changes("--prune") == {"not in the cluster file": (words, "")}
@@ -296,8 +295,7 @@ def test_line_breaks_of_a_coordinator_then_stop_no_deployment_forge_nothing_and_
 
 
 def test_what_is_exported_and_deployed_changes_nothing(accounts: Accounts) -> None:
-    exported = accounts.lab.slurmfab("accounts-export")
-    assert exported.returncode == 0, exported.stderr
+    exported = succeeded(accounts.lab.slurmfab("accounts-export"))
     accounts.write("database: ctl\n")
     again = accounts.lab.slurmfab("accounts-export").stdout
     accounts.write("database: ctl\n" + again)

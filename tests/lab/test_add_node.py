@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, eventually
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, eventually, succeeded
 from lab_user import Person, snapshots, words_of
 from stock import Stock
 from suites import PACKAGES, SUITES
@@ -73,8 +73,7 @@ def growing(
         addresses = {name: hosts.lab.host(name).address for name in MEMBERS}
         person.writes(CLUSTER_FILE.format(cluster=hosts.lab.name, key=hosts.lab.ssh_key, **addresses))
         person.has_seen(hosts.lab, *MEMBERS)
-        done = person.slurmfab("deploy")
-        assert done.returncode == 0, words_of(done)
+        succeeded(person.slurmfab("deploy"))
         yield Growing(hosts, person)
 
 

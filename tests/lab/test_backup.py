@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, cast
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab, program
+from lab_cluster import PROGRAM, DeployedLab, program, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -120,8 +120,7 @@ def test_a_backup_of_a_restarted_slurmctld_without_jobs_is_made(story: Story) ->
 def test_a_backup_when_it_is_made_then_it_is_private_and_whole_and_the_daemons_and_jobs_go_on(story: Story) -> None:
     daemons = PIDS.format("slurmctld slurmdbd mariadb")
     before = story.on("ctl", daemons)
-    done = story.slurmfab("backup")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(story.slurmfab("backup"))
     assert f"the last job is {story.pending}, 2 not ended" in done.stdout
     assert f"fab restore {story.newest}" in done.stdout
     assert story.on("ctl", daemons) == before

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fingerprints import at_rest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from lab_user import HOLD_LOCK, Person, held_up, installed, running_lab, said_when, snapshots, wait_for_dpkg, words_of
 from suites import NEWEST, OLDEST
 
@@ -184,8 +184,7 @@ def test_hosts_that_were_lost_or_full_when_they_are_back_then_the_next_deploymen
     lab.start_host(day.hosts.lab, "n13")
     day.hosts.on("n7", f"umount {PLUGINS}")
     day.hosts.on("n8", "umount /etc/slurm")
-    done = person.slurmfab("deploy", "--hosts", "ctl,n[7-8,13]", "--cluster", str(day.hosts.inventory_path))
-    assert done.returncode == 0, words_of(done)
+    succeeded(person.slurmfab("deploy", "--hosts", "ctl,n[7-8,13]", "--cluster", str(day.hosts.inventory_path)))
     assert sorted(day.hosts.on("ctl", AS_SLURM + "srun -w n[7-8,13] -N3 hostname").split()) == [
         "n13",
         "n7",
@@ -222,8 +221,7 @@ def test_a_node_that_is_down_when_the_configuration_changes_then_keeps_its_place
     assert "Is the host up" in words_of(done)
     assert well.on("n2", "grep -c KillWait=42 /etc/slurm/slurm.conf") == "1"
     assert "NodeName=n1 " in well.on("ctl", "scontrol -o show node n1")
-    done = well.slurmfab("deploy")
-    assert done.returncode == 0, words_of(done)
+    succeeded(well.slurmfab("deploy"))
     assert well.on("n1", "grep -c KillWait=42 /etc/slurm/slurm.conf") == "1"
     assert well.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"
 
@@ -261,8 +259,7 @@ def test_a_disk_that_is_full_when_a_file_is_replaced_then_the_old_one_stays_unti
     assert done.returncode == 3
     assert "n2: slurm-files:/etc/slurm: No space left on device" in words_of(done)
     assert after == before
-    done = well.slurmfab("deploy")
-    assert done.returncode == 0, words_of(done)
+    succeeded(well.slurmfab("deploy"))
     assert well.on("n2", "grep -c KillWait=43 /etc/slurm/slurm.conf") == "1"
 
 
@@ -284,8 +281,7 @@ def test_hosts_that_vanish_in_the_middle_of_a_phase_when_the_others_go_on_then_a
     assert well.on("ctl", "sha256sum /etc/slurm/slurm.conf; scontrol -o show node n1,n2 | cut -d' ' -f1") == before
     lab.plug_in_host(well.lab, "n2")
     at_rest(well, "n1", "n2")
-    done = well.slurmfab("deploy", "--retry-failed")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(well.slurmfab("deploy", "--retry-failed"))
     assert "Retrying n[1-2]." in words_of(done)
     # Slurm keeps a node out of service that was restarted behind its back (ReturnToService=1, slurm.conf(5)).
     assert well.slurmfab("resume", "n1").returncode == 0
@@ -314,8 +310,7 @@ def test_a_host_that_falls_silent_when_others_have_work_left_then_they_do_it_at_
     assert [outcome["status"] for outcome in lost["outcomes"]] == ["unknown"]
     lab.plug_in_host(well.lab, "n1")
     at_rest(well, "n1", "n2")
-    done = well.slurmfab("deploy")
-    assert done.returncode == 0, words_of(done)
+    succeeded(well.slurmfab("deploy"))
     # Slurm may have noticed that the node was away (ReturnToService=1, slurm.conf(5)).
     assert sorted(well.on("ctl", "cd /tmp && timeout 60 runuser -u slurm -- srun -N2 hostname").split()) == ["n1", "n2"]
 
@@ -341,8 +336,7 @@ def test_a_controller_that_vanishes_when_hosts_are_worked_on_then_the_run_ends_i
     assert snapshots(well, "n1", "n2") == before
     lab.plug_in_host(well.lab, "ctl")
     at_rest(well, "ctl", "n1", "n2")
-    done = well.slurmfab("deploy", "--retry-failed")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(well.slurmfab("deploy", "--retry-failed"))
     assert "so this run is about all hosts" in words_of(done)
     assert well.on("n1", "grep -c KillWait=44 /etc/slurm/slurm.conf") == "1"
 

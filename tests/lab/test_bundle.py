@@ -13,7 +13,7 @@ from typing import IO, cast
 
 import pytest
 from fingerprints import AT_WORK, INSTALLS
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 
@@ -86,8 +86,7 @@ def test_a_host_without_a_mirror_when_there_is_no_bundle_then_it_is_left_out_and
 
 def test_a_bundle_when_it_is_made_then_it_is_whole_and_nothing_has_changed_where_it_was_collected(dark: Dark) -> None:
     before = snapshots(dark.hosts, "ctl"), dark.hosts.on("ctl", OF_APT)
-    done = dark.person.slurmfab("bundle")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(dark.person.slurmfab("bundle"))
     assert (snapshots(dark.hosts, "ctl"), dark.hosts.on("ctl", OF_APT)) == before
     assert f"\nbundle: {dark.bundle.name}\n" in done.stdout
     made = archive.verified(dark.bundle)
@@ -190,8 +189,7 @@ def test_a_deployer_that_is_killed_while_it_pushes_then_the_next_one_mends_what_
     lock = json.loads(dark.lock.read_text())
     dark.lock.write_text(json.dumps({**lock, "bundles": {}}))
 
-    done = dark.person.slurmfab("deploy")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(dark.person.slurmfab("deploy"))
     assert "of packages to n1 (" in words_of(done)
     assert f"{dark.bundle.name} is used for the first time, and signed by a trusted key." in words_of(done)
     assert json.loads(dark.lock.read_text())["bundles"] == {dark.bundle.name: made.digest}
@@ -220,8 +218,7 @@ def test_packages_that_were_brought_and_not_removed_then_the_next_deployment_rem
     dark.hosts.on("n1", f"mkdir -p /var/lib/slurmfab/bundle/{'0' * 64}")
     planned = dark.person.slurmfab("plan")
     assert (planned.returncode, "left by an interrupted run" in words_of(planned)) == (4, True)
-    done = dark.person.slurmfab("deploy")
-    assert done.returncode == 0, words_of(done)
+    succeeded(dark.person.slurmfab("deploy"))
     assert dark.hosts.on("n1", BROUGHT) == ""
 
 
@@ -234,8 +231,7 @@ def test_a_node_without_a_mirror_when_its_power_goes_while_it_is_added_then_the_
     assert "n2" not in dark.file.read_text()
     lab.start_host(dark.hosts.lab, "n2")
     assert dark.hosts.on("n2", BROUGHT) == archive.verified(dark.bundle).digest
-    done = dark.person.slurmfab("add-node", dark.hosts.lab.host("n2").address)
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(dark.person.slurmfab("add-node", dark.hosts.lab.host("n2").address))
     # All that was brought before is there still, and good.
     assert "Pushed" not in words_of(done)
     assert dark.hosts.on("n2", WAYS_OUT, check=False).split() == ["0", "0"]

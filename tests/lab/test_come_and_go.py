@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
 from lab_user import PLATFORM, Person, snapshots, words_of
 from stock import Stock, in_turn
 from suites import NEWEST
@@ -114,8 +114,7 @@ def flux(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.
         addresses = {name: hosts.lab.host(name).address for name in MEMBERS}
         person.writes(CLUSTER_FILE.format(cluster=hosts.lab.name, key=hosts.lab.ssh_key, **addresses))
         person.has_seen(hosts.lab, *MEMBERS)
-        done = person.slurmfab("deploy")
-        assert done.returncode == 0, words_of(done)
+        succeeded(person.slurmfab("deploy"))
         yield Flux(hosts, person)
 
 

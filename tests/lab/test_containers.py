@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import ExtendedLab
+from lab_cluster import ExtendedLab, succeeded
 from lab_user import reboot_with_a_broken_crun
 from stock import Stock, in_turn
 
@@ -145,8 +145,7 @@ def test_images_when_nobody_has_used_them_for_long_then_go_and_others_stay(site:
 def test_users_when_one_comes_and_another_leaves_then_ids_follow_and_images_go(site: Site) -> None:
     site.lab.on("n1", "runuser -u bob -- mkdir -p /var/lib/podman-users/2002/overlay")
     for words in (("add-user", "dora", "--uid", "2003"), ("remove-user", "bob")):
-        done = site.lab.slurmfab(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeeded(site.lab.slurmfab(*words))
     for host in ("ctl", "n1"):
         ids = site.lab.on(host, IDS).splitlines()
         assert "dora:131268608:65536" in ids

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fingerprints import AT_WORK, INSTALLS, KEY, LEFTOVERS, PACKAGE_KEY, at_rest
-from lab_cluster import AS_SLURM, DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
 from lab_user import Person, held_up, running_lab, wait_for_dpkg, words_of
 from suites import NEWEST
 
@@ -84,8 +84,7 @@ def test_a_first_deployment_that_is_killed_with_a_hosts_power_when_it_may_end_th
         cut_off(hosts, person, until_unpacking, power="n2"),
         cut_off(hosts, person, until_line("slurm.conf ")),
     ]
-    done = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
-    assert done.returncode == 0, words_of(done)
+    succeeded(person.slurmfab("deploy", "--cluster", str(hosts.inventory_path)))
     final = managed(hosts)
     assert all(len(sums) == len(MANAGED) for sums in final.values())
     for sums in seen:
@@ -101,8 +100,7 @@ def test_a_first_deployment_that_is_killed_with_a_hosts_power_when_it_may_end_th
 def test_a_deployment_that_is_interrupted_at_the_keyboard_then_says_how_to_go_on_and_lets_go_of_all_hosts(
     hosts: DeployedLab, person: Person
 ) -> None:
-    done = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
-    assert done.returncode == 0, words_of(done)
+    succeeded(person.slurmfab("deploy", "--cluster", str(hosts.inventory_path)))
     lock = hosts.inventory_path.with_suffix(".lock.json")
     before = lock.read_text()
     with held_up(hosts, *ALL):
@@ -148,16 +146,14 @@ def test_two_deployments_at_the_same_moment_then_one_changes_all_and_the_other_i
     assert "This run changed nothing." in said[loser]
     for host in ALL:
         assert hosts.on(host, "grep -o 'KillWait=.*' /etc/slurm/slurm.conf") == f"KillWait={values[winner]}"
-    done = people[loser].slurmfab("deploy")
-    assert done.returncode == 0, words_of(done)
+    succeeded(people[loser].slurmfab("deploy"))
     assert hosts.on("n1", "grep -o 'KillWait=.*' /etc/slurm/slurm.conf") == f"KillWait={values[loser]}"
 
 
 def test_an_agent_that_is_killed_then_leaves_a_lock_file_that_keeps_nobody_out(
     hosts: DeployedLab, person: Person
 ) -> None:
-    done = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
-    assert done.returncode == 0, words_of(done)
+    succeeded(person.slurmfab("deploy", "--cluster", str(hosts.inventory_path)))
     with held_up(hosts, "n1"):
         process = person.start("deploy", "--cluster", str(hosts.inventory_path))
         wait_for_dpkg(hosts, "n1")
@@ -168,8 +164,7 @@ def test_an_agent_that_is_killed_then_leaves_a_lock_file_that_keeps_nobody_out(
     assert "n1: the connection was lost: the agent ended in the middle of its answer" in said
     assert ", fab deploy" in hosts.on("n1", "cat /run/slurmfab.lock")
     hosts.until("n1", "pgrep -c '^(apt-get|dpkg)$' || true", "0")
-    done = person.slurmfab("deploy", "--retry-failed", "--cluster", str(hosts.inventory_path))
-    assert done.returncode == 0, words_of(done)
+    succeeded(person.slurmfab("deploy", "--retry-failed", "--cluster", str(hosts.inventory_path)))
 
 
 def test_a_deployer_that_is_frozen_then_the_hosts_give_it_up_after_a_minute_and_it_says_so_when_it_goes_on(

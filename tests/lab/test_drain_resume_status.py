@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, succeeded
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -56,15 +56,13 @@ def is_running(cluster: DeployedLab, number: str) -> bool:
 
 
 def test_nodes_when_drained_and_resumed_leave_jobs_alone(cluster: DeployedLab, job: str) -> None:
-    done = cluster.slurmfab("drain", "n[1-2]", "--reason", "new disks")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(cluster.slurmfab("drain", "n[1-2]", "--reason", "new disks"))
     assert f"Still running there: {job} (slurm)" in done.stderr
     assert re.fullmatch(r"drain\|" + DRAINED_BY_US, state(cluster, "n1"))
     assert re.fullmatch(r"drng\|" + DRAINED_BY_US, state(cluster, "n2"))
     assert is_running(cluster, job)
 
-    done = cluster.slurmfab("resume", "n[1-2]")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(cluster.slurmfab("resume", "n[1-2]"))
     assert "drained by" in done.stderr
     assert [state(cluster, node).split("|")[0] for node in ("n1", "n2")] == ["idle", "mix"]
     assert is_running(cluster, job)
@@ -101,8 +99,7 @@ def test_draining_when_it_waits_ends_with_the_last_job(cluster: DeployedLab, job
 
 def test_a_node_that_an_admin_drained_keeps_reason_and_state_until_any_is_said(cluster: DeployedLab, job: str) -> None:
     cluster.on("ctl", "scontrol update NodeName=n3 State=DRAIN Reason='fan is loud'")
-    done = cluster.slurmfab("drain", "n3", "--reason", "new disks")
-    assert done.returncode == 0
+    done = succeeded(cluster.slurmfab("drain", "n3", "--reason", "new disks"))
     assert "n3: idle, drain already (“fan is loud”, root" in done.stderr
 
     done = cluster.slurmfab("resume", "n3")
@@ -122,8 +119,7 @@ def test_a_node_whose_slurmd_was_killed_when_resumed_is_cured(cluster: DeployedL
     cluster.until("n1", "systemctl is-active slurmd", "failed")
     cluster.on("n1", f"rm -r {NOT_AGAIN} && systemctl daemon-reload")
     cluster.on("ctl", "scontrol update NodeName=n1 State=DOWN Reason='Not responding'")
-    done = cluster.slurmfab("resume", "n[1-2]")
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = succeeded(cluster.slurmfab("resume", "n[1-2]"))
     assert "n1: slurmd is not running (failed)." in done.stderr
     assert state(cluster, "n1").startswith("idle|")
     assert is_running(cluster, job)
@@ -133,8 +129,7 @@ def test_a_node_that_slurm_believes_idle_although_its_daemons_are_off_when_resum
     cluster: DeployedLab, job: str
 ) -> None:
     cluster.on("n1", "systemctl stop slurmd munge")
-    done = cluster.slurmfab("resume", "n1")
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = succeeded(cluster.slurmfab("resume", "n1"))
     assert "n1: munged is not running (inactive); slurmd is not running (inactive)." in done.stderr
     assert cluster.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"
     assert is_running(cluster, job)
@@ -143,8 +138,7 @@ def test_a_node_that_slurm_believes_idle_although_its_daemons_are_off_when_resum
 def test_a_node_with_another_munge_key_when_resumed_has_the_controllers(cluster: DeployedLab, job: str) -> None:
     cluster.slurmfab("drain", "n1", "--reason", "new disks")
     cluster.on("n1", "head -c 128 /dev/urandom >/etc/munge/munge.key && systemctl restart munge")
-    done = cluster.slurmfab("resume", "n1")
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = succeeded(cluster.slurmfab("resume", "n1"))
     assert "n1: its munge key is not the controller's." in done.stderr
     credential = cluster.on("ctl", "munge -n")
     assert "Success" in cluster.on("n1", f"echo '{credential}' | unmunge")
@@ -154,8 +148,7 @@ def test_a_node_with_another_munge_key_when_resumed_has_the_controllers(cluster:
 
 def test_a_node_with_an_edited_slurm_conf_when_resumed_has_the_clusters(cluster: DeployedLab) -> None:
     cluster.on("n3", "echo '# edited' >>/etc/slurm/slurm.conf && systemctl restart slurmd")
-    done = cluster.slurmfab("resume", "n3")
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = succeeded(cluster.slurmfab("resume", "n3"))
     assert "n3: its slurm.conf differs from the cluster's." in done.stderr
     assert cluster.on("n3", "scontrol show config | grep -c 'HASH_VAL.*Match'") == "1"
 
@@ -164,8 +157,7 @@ def test_a_node_that_slurm_drained_for_little_memory_and_has_enough_when_resumed
     cluster: DeployedLab,
 ) -> None:
     cluster.on("ctl", "scontrol update NodeName=n3 State=DRAIN Reason='Low RealMemory (reported:1 < 100.00% of 2)'")
-    done = cluster.slurmfab("resume", "n3")
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = succeeded(cluster.slurmfab("resume", "n3"))
     assert "and has enough now" in done.stderr
     assert state(cluster, "n3").startswith("idle|")
 
@@ -197,8 +189,7 @@ def test_a_node_with_processes_that_do_not_end_when_resumed_stays_out_and_names_
     assert "processes of job 4711 do not end" in done.stdout
     assert state(cluster, "n3").startswith("drain|")
     cluster.on("n3", "systemctl stop left")
-    done = cluster.slurmfab("resume", "n3")
-    assert done.returncode == 0, done.stderr + done.stdout
+    done = succeeded(cluster.slurmfab("resume", "n3"))
     assert "n3: processes of a job took too long to end; they have ended now." in done.stderr
 
 
@@ -210,8 +201,7 @@ def test_a_node_that_is_off_when_resumed_is_told_and_cured_once_it_is_back(clust
         assert "n3: " in done.stdout
     finally:
         lab.start_host(cluster.lab, "n3")
-    done = cluster.slurmfab("resume", "n3")
-    assert done.returncode == 0, done.stderr + done.stdout
+    succeeded(cluster.slurmfab("resume", "n3"))
     assert state(cluster, "n3").startswith("idle|")
     assert is_running(cluster, job)
 
@@ -271,8 +261,7 @@ def test_status_when_told_agrees_with_slurm(cluster: DeployedLab, job: str) -> N
     cluster.slurmfab("drain", "n3", "--reason", "new disks")
     logins = "journalctl --sync; journalctl --unit=ssh --output=cat | grep -c 'Accepted publickey' || true"
     before = {host: int(cluster.on(host, logins)) for host in ("ctl", "n1", "n2", "n3")}
-    done = cluster.slurmfab("status", "--json", "-")
-    assert done.returncode == 0
+    done = succeeded(cluster.slurmfab("status", "--json", "-"))
     assert {host: int(cluster.on(host, logins)) for host in before} == {**before, "ctl": before["ctl"] + 1}
     told = json.loads(done.stdout)
     assert is_running(cluster, job)
@@ -293,8 +282,7 @@ def test_status_when_told_agrees_with_slurm(cluster: DeployedLab, job: str) -> N
 def test_status_of_a_user_when_told_lists_jobs_and_says_that_no_limits_are_known(
     cluster: DeployedLab, job: str
 ) -> None:
-    done = cluster.slurmfab("status", "--user", "slurm")
-    assert done.returncode == 0
+    done = succeeded(cluster.slurmfab("status", "--user", "slurm"))
     assert "GPU usage:  1/4, 3 free" in done.stdout
     assert "Free nodes: 2/3: n[1,3]" in done.stdout
     assert "Job details for user slurm:" in done.stdout

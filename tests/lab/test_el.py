@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, Founded, found
+from lab_cluster import DeployedLab, Founded, found, succeeded
 from lab_user import words_of
 from stock import Stock
 from suites import SHARES
@@ -95,8 +95,7 @@ def test_a_cluster_on_rpms_when_deployed_then_it_has_names_and_places_of_the_kin
         assert {*kind.packages(role)} <= {*founded.lab.on(host, NAMES).split()}
     assert founded.lab.on("ctl", "scontrol show config | grep ^PluginDir").endswith("/usr/lib64/slurm")
     assert "innodb_lock_wait_timeout" in founded.lab.on("ctl", f"cat {kind.database_settings}")
-    done = founded.lab.slurmfab("plan")
-    assert done.returncode == 0, words_of(done)
+    succeeded(founded.lab.slurmfab("plan"))
 
 
 def test_a_cluster_on_rpms_when_deployed_then_the_agent_ran_on_the_python_of_enterprise_linux_9(
@@ -111,8 +110,7 @@ def test_a_cluster_on_rpms_when_deployed_again_then_nothing_changes(founded: Fou
 
 
 def test_a_cluster_on_rpms_when_checked_then_all_checks_pass(founded: Founded) -> None:
-    checked = founded.lab.slurmfab("check-cluster")
-    assert checked.returncode == 0, words_of(checked)
+    succeeded(founded.lab.slurmfab("check-cluster"))
 
 
 def test_a_job_of_a_user_when_it_has_ended_then_it_is_on_record(founded: Founded) -> None:
@@ -175,8 +173,7 @@ def test_packages_when_updated_then_newer_ones_are_there_and_slurm_stays(founded
     planned = founded.lab.slurmfab("update", "--hosts", "n1", "--plan")
     assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
     assert "site-tool" in words_of(planned)
-    updated = founded.lab.slurmfab("update", "--hosts", "n1", "--yes")
-    assert updated.returncode == 0, words_of(updated)
+    succeeded(founded.lab.slurmfab("update", "--hosts", "n1", "--yes"))
     assert founded.lab.on("n1", "rpm --query site-tool") == "site-tool-2-1.noarch"
     assert founded.lab.on("n1", slurmd) == before
     founded.lab.until("ctl", "sinfo -h -n n1 -o %t", "idle")
@@ -198,8 +195,6 @@ def test_a_node_when_the_source_is_away_then_that_is_said_and_with_the_source_it
     for path in away:
         path.rename(beside / "rpms" / path.name)
     founded.lab.on("n2", f"mv {place}-away {place}")
-    added = founded.lab.slurmfab("add-node", *newcomer)
-    assert added.returncode == 0, words_of(added)
+    succeeded(founded.lab.slurmfab("add-node", *newcomer))
     assert founded.lab.on("ctl", "runuser -u slurm -- srun -N2 hostname | sort | xargs") == "n1 n2"
-    planned = founded.lab.slurmfab("plan")
-    assert planned.returncode == 0, words_of(planned)
+    succeeded(founded.lab.slurmfab("plan"))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import el_sshd_pam
 import pytest
-from lab_cluster import ExtendedLab
-from lab_user import log_in, new_key, words_of
+from lab_cluster import ExtendedLab, succeeded
+from lab_user import log_in, new_key
 from stock import Stock
 
 from slurmfab.cluster.slurm.platform import EL_SMD
@@ -72,8 +72,7 @@ def test_a_node_when_closed_then_users_without_a_job_are_refused_and_authselects
     code, said = site.log_in("id -un")
     assert (code != 0, "ann" in said.splitlines()) == (True, False), said
     assert site.lab.on("n1", "cat /etc/pam.d/password-auth") == PASSWORD_AUTH.strip()
-    checked = site.lab.slurmfab("check-cluster", "--only", "logins", "--hosts", "n1")
-    assert checked.returncode == 0, words_of(checked)
+    succeeded(site.lab.slurmfab("check-cluster", "--only", "logins", "--hosts", "n1"))
 
 
 def test_a_user_with_a_job_when_logging_in_then_the_login_is_in_its_control_group(site: Site) -> None:

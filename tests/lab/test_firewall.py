@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, succeeded
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -156,8 +156,7 @@ def test_rules_that_somebody_deletes_are_missed_by_a_check_and_come_back(site: S
 
 
 def test_a_node_that_joins_is_let_in_by_the_others(site: Site) -> None:
-    done = site.lab.slurmfab("add-node", site.address("n3"), "--accept-new-host-keys")
-    assert done.returncode == 0, words_of(done)
+    succeeded(site.lab.slurmfab("add-node", site.address("n3"), "--accept-new-host-keys"))
     site.text = site.lab.inventory_path.read_text().replace(MANAGED, "")
     assert site.lab.on("ctl", f"{AS_SLURM}srun -N3 hostname | sort").split() == ["n1", "n2", "n3"]
     assert "reject" in site.lab.on("n3", TABLE)
@@ -230,8 +229,7 @@ def test_what_a_firewall_of_the_sites_own_blocks_is_told_by_plan_and_deploy(site
 
 def test_without_the_key_nothing_is_left(site: Site) -> None:
     site.deploy(MANAGED)
-    done = site.lab.slurmfab("remove-node", "n3")
-    assert done.returncode == 0, words_of(done)
+    succeeded(site.lab.slurmfab("remove-node", "n3"))
     assert site.lab.on("n3", LEFT) == ""
     site.text = site.lab.inventory_path.read_text().replace(MANAGED, "")
     assert site.address("n3") not in site.lab.on("n1", TABLE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -66,21 +66,18 @@ def test_hand_made_files_when_they_say_the_same_stay_until_the_cluster_file_chan
     assert "== gres.conf\n" not in before["ctl"] + before["n2"]
 
     # Nothing differs, so nothing is changed or restarted.
-    shown = by_hand.slurmfab("plan")
-    assert shown.returncode == 0, shown.stdout
+    succeeded(by_hand.slurmfab("plan"))
     by_hand.deploy()
     assert confs(by_hand) == before
     assert {host: by_hand.on(host, DAEMONS) for host in HOSTS} == daemons
     # Without a partition of slurmfab's, its own jobs run in main.
-    checked = by_hand.slurmfab("check-cluster")
-    assert checked.returncode == 0, checked.stdout
+    succeeded(by_hand.slurmfab("check-cluster"))
 
     # A node with another text gets the controller's.
     by_hand.on("n2", "echo '# bob' >>/etc/slurm/slurm.conf")
     assert by_hand.slurmfab("check-cluster", "--only", "configuration").returncode != 0
     by_hand.deploy()
-    checked = by_hand.slurmfab("check-cluster", "--only", "configuration")
-    assert checked.returncode == 0, checked.stdout
+    succeeded(by_hand.slurmfab("check-cluster", "--only", "configuration"))
     assert by_hand.slurmfab("plan").returncode == 0
 
     # The first change brings slurmfab's files to all hosts.
@@ -93,13 +90,11 @@ def test_hand_made_files_when_they_say_the_same_stay_until_the_cluster_file_chan
     assert by_hand.slurmfab("plan").returncode == 0
 
     # A rollback brings the admin's files back as they were.
-    done = by_hand.slurmfab("rollback")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(by_hand.slurmfab("rollback"))
     assert confs(by_hand) == before
     assert by_hand.on("ctl", "scontrol show config | sed -n 's/^KillWait *= //p'") == "30 sec"
     set_kill_wait(by_hand, None)
-    shown = by_hand.slurmfab("plan")
-    assert shown.returncode == 0, shown.stdout
+    succeeded(by_hand.slurmfab("plan"))
 
 
 def test_files_that_are_kept_when_the_cluster_file_says_otherwise_then_stay_and_the_check_tells_until_both_agree(
@@ -107,8 +102,7 @@ def test_files_that_are_kept_when_the_cluster_file_says_otherwise_then_stay_and_
 ) -> None:
     before, daemons = confs(by_hand), {host: by_hand.on(host, DAEMONS) for host in HOSTS}
     set_kill_wait(by_hand, 60, keep_files=True)
-    shown = by_hand.slurmfab("plan")
-    assert shown.returncode == 0, shown.stdout
+    shown = succeeded(by_hand.slurmfab("plan"))
     assert "stay as they are on the hosts (keep_files)" in shown.stdout + shown.stderr
     by_hand.deploy()
     assert confs(by_hand) == before
@@ -128,6 +122,5 @@ def test_files_that_are_kept_when_the_cluster_file_says_otherwise_then_stay_and_
     for host in HOSTS:
         by_hand.on(host, "sed -i 's/^killwait = 30.*/KillWait=60/' /etc/slurm/slurm.conf")
     by_hand.on("ctl", "scontrol reconfigure")
-    checked = by_hand.slurmfab("check-cluster", "--only", "configuration")
-    assert checked.returncode == 0, checked.stdout
+    succeeded(by_hand.slurmfab("check-cluster", "--only", "configuration"))
     assert by_hand.slurmfab("plan").returncode == 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -151,8 +151,7 @@ def test_a_prolog_that_fails_drains_the_node_requeues_the_job_and_is_named_there
     assert words in ward.on("n1", "journalctl --sync; journalctl --no-pager -t slurmfab")
     ward.script("prolog.d/10-a", "#!/bin/sh\ntrue\n")
     ward.on("ctl", f"scancel {job}")
-    resumed = ward.lab.slurmfab("resume", "--hosts", "n1")
-    assert resumed.returncode == 0, words_of(resumed)
+    succeeded(ward.lab.slurmfab("resume", "--hosts", "n1"))
 
 
 def test_without_the_keys_all_of_it_is_gone_and_jobs_run(ward: Ward) -> None:
@@ -167,8 +166,7 @@ def test_without_the_keys_all_of_it_is_gone_and_jobs_run(ward: Ward) -> None:
 
 def test_a_rollback_brings_scripts_back_and_another_takes_them_away_and_jobs_run_meanwhile(ward: Ward) -> None:
     for left in ("10-a\n20-b", ""):
-        done = ward.lab.slurmfab("rollback")
-        assert done.returncode == 0, words_of(done)
+        succeeded(ward.lab.slurmfab("rollback"))
         assert ward.on("n1", "ls /etc/slurm/prolog.d 2>/dev/null || true") == left
         assert ward.on("ctl", AS_SLURM + "srun -t1 hostname") == "n1"
     assert ward.lab.deploy()["steps"] == []
@@ -183,8 +181,7 @@ def test_a_node_that_is_well_is_looked_at_and_stays_in_service(ward: Ward) -> No
     ward.until("ls /run/slurmfab/health.json", "/run/slurmfab/health.json", "n1")
     ward.look()
     assert ward.on("ctl", STATE) == "MIXED"
-    checked = ward.lab.slurmfab("check-cluster", "--only", "health", "--json", "-")
-    assert checked.returncode == 0, words_of(checked)
+    checked = succeeded(ward.lab.slurmfab("check-cluster", "--only", "health", "--json", "-"))
     assert {one["check"] for one in json.loads(checked.stdout)["checks"] if one["group"] == "health"} == {
         "health_is_looked_at", "node_is_well",
     }  # fmt: skip
@@ -232,14 +229,12 @@ def test_a_node_whose_cause_is_there_is_not_resumed_and_told_why(ward: Ward) -> 
 
 
 def test_a_node_that_somebody_drains_for_other_reasons_stays_drained_when_the_cause_is_gone(ward: Ward) -> None:
-    drained = ward.lab.slurmfab("drain", "--hosts", "n1", "--reason", "new fan")
-    assert drained.returncode == 0, words_of(drained)
+    succeeded(ward.lab.slurmfab("drain", "--hosts", "n1", "--reason", "new fan"))
     assert ward.reason.startswith("slurmfab: new fan (")
     ward.on("n1", UNIT)
     ward.look()
     assert (ward.on("ctl", STATE), ward.reason.startswith("slurmfab: new fan (")) == ("MIXED+DRAIN", True)
-    resumed = ward.lab.slurmfab("resume", "--hosts", "n1")
-    assert resumed.returncode == 0, words_of(resumed)
+    succeeded(ward.lab.slurmfab("resume", "--hosts", "n1"))
 
 
 def test_a_node_that_an_admin_has_drained_keeps_state_and_reason_whatever_is_found(ward: Ward) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from stock import Stock, in_turn
 
 from slurmfab.on_hosts.agent.services.daemon_log import causes
@@ -59,6 +59,5 @@ def test_a_later_start_writes_no_error_that_the_list_has_not(hosts: DeployedLab)
         hosts.on(node, "systemctl start slurmd")
     hosts.until("ctl", "sinfo -h -N -p main -t idle -o %N | xargs", " ".join(NODES), patience=120)
     assert hosts.on("ctl", JOB) == " ".join(NODES)
-    checked = hosts.slurmfab("check-cluster")
-    assert checked.returncode == 0, checked.stdout
+    succeeded(hosts.slurmfab("check-cluster"))
     assert written(hosts, since) == {daemon: [] for daemon, _ in DAEMONS}

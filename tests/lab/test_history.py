@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab, eventually
-from lab_user import Person, words_of
+from lab_cluster import DeployedLab, eventually, succeeded
+from lab_user import Person
 from stock import shared_in_turn
 
 pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "history")]
@@ -26,8 +26,7 @@ COPIES = f"find {KEPT} -type f -printf '%m %u:%g %s %f\\n'"
 
 def history(cluster: DeployedLab, *words: str) -> Any:
     """What `fab history` knows, as JSON."""
-    done = cluster.slurmfab("history", *words, "--json", "-")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(cluster.slurmfab("history", *words, "--json", "-"))
     told = json.loads(done.stdout)
     return told if words else told["runs"]
 

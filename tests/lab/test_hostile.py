@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from lab_user import Person, words_of
 from lying_agent import honest_again, make_liar
 from stock import Stock, in_turn
@@ -92,15 +92,12 @@ def test_a_deployment_under_attack_does_its_work_and_leaves_out_the_hostile_node
 
 
 def test_what_is_shown_under_attack_is_true_and_steers_no_terminal(siege: Siege) -> None:
-    shown = siege.hosts.slurmfab("status", "--user", "mallory")
-    assert shown.returncode == 0, words_of(shown)
+    shown = succeeded(siege.hosts.slurmfab("status", "--user", "mallory"))
     assert not CONTROL.search(words_of(shown))
     assert "3 running" in shown.stdout
-    drained = siege.hosts.slurmfab("drain", "n2", "--reason", "new disks")
-    assert drained.returncode == 0, words_of(drained)
+    drained = succeeded(siege.hosts.slurmfab("drain", "n2", "--reason", "new disks"))
     assert not CONTROL.search(words_of(drained))
-    resumed = siege.hosts.slurmfab("resume", "n2")
-    assert resumed.returncode == 0, words_of(resumed)
+    succeeded(siege.hosts.slurmfab("resume", "n2"))
     assert siege.unhurt()
 
 
@@ -137,6 +134,5 @@ def test_when_the_node_is_honest_again_all_is_as_wanted_and_every_node_runs_jobs
     assert siege.hosts.slurmfab("deploy").returncode == 0
     again = siege.hosts.slurmfab("deploy")
     assert "nothing changed on 4 hosts" in words_of(again)
-    checked = siege.hosts.slurmfab("check-cluster", "--only", "nodes,jobs,ssh,munge,people")
-    assert checked.returncode == 0, words_of(checked)
+    succeeded(siege.hosts.slurmfab("check-cluster", "--only", "nodes,jobs,ssh,munge,people"))
     assert siege.unhurt()

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
-from lab_user import words_of
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -46,8 +45,7 @@ def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLa
         made.deploy()
         again = made.deploy()
         assert again["steps"] == [], again
-        checked = made.slurmfab("check-cluster", "--only", "gpus")
-        assert checked.returncode == 0, words_of(checked)
+        succeeded(made.slurmfab("check-cluster", "--only", "gpus"))
         for host in ("ctl", "n1", "n2"):
             made.on(host, SOON)
         made.until("ctl", "sinfo -h -p main -o %t | sort -u", "idle")

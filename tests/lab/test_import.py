@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hand_made import KINDS, PASSWORD, HandMade, Jobs, made_by_hand, submit, wait_for
-from lab_cluster import report
+from lab_cluster import report, succeeded
 from lab_user import PLATFORM, Person, words_of
 from stock import Stock, in_turn
 from suites import SUITES
@@ -190,8 +190,7 @@ def imported(
         admin.has_seen(made, *(host.name for host in made.hosts))
         before = cluster.jobs(), cluster.daemons(), cluster.settings()
         options = ("--user", "root", "--key", str(made.ssh_key))
-        done = admin.slurmfab("import", "--hosts", made.host("ctl").address, *options)
-        assert done.returncode == 0, words_of(done)
+        done = succeeded(admin.slurmfab("import", "--hosts", made.host("ctl").address, *options))
         planned = admin.slurmfab("plan", "--json", "plan.json")
         assert planned.returncode == 4, words_of(planned)
         plan = json.loads((admin.directory / "plan.json").read_text())
@@ -284,8 +283,7 @@ def test_check_cluster_when_an_imported_cluster_is_deployed_then_finds_nothing_w
 
 
 def test_a_second_plan_when_an_imported_cluster_is_deployed_then_has_nothing_to_do(deployed: Deployed) -> None:
-    done = deployed.imported.admin.slurmfab("plan")
-    assert done.returncode == 0, words_of(done)
+    succeeded(deployed.imported.admin.slurmfab("plan"))
 
 
 def test_a_first_change_of_a_setting_when_it_is_rolled_back_then_the_sites_own_files_are_there_again(

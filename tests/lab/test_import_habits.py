@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from hand_made import ETC, PASSWORD, HandMade, worn
+from lab_cluster import succeeded
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -98,8 +99,6 @@ def test_a_change_when_it_writes_the_files_anew_then_shows_no_password_keeps_it_
 
 def test_a_dead_node_when_it_comes_back_then_is_compared_and_belongs_to_the_cluster(cluster: Worn) -> None:
     lab.start_host(cluster.made.lab.lab, "n3")
-    done = cluster.admin.slurmfab("deploy")
-    assert done.returncode == 0, words_of(done)
+    succeeded(cluster.admin.slurmfab("deploy"))
     assert not loading.load(cluster.admin.cluster_file).lock.hosts["n3"].never_seen
-    planned = cluster.admin.slurmfab("plan")
-    assert planned.returncode == 0, words_of(planned)
+    succeeded(cluster.admin.slurmfab("plan"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 
@@ -76,8 +76,7 @@ def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.
         owner.has_seen(hosts.lab, *ALL)
         made = Site(hosts, owner, "", places)
         owner.writes(made.file(hosts.lab.name, "ctl", "n1", "n2"))
-        done = owner.slurmfab("deploy")
-        assert done.returncode == 0, words_of(done)
+        succeeded(owner.slurmfab("deploy"))
         job = hosts.on("ctl", LASTING_JOB)
         hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
         yield Site(hosts, owner, job, places)
@@ -177,8 +176,7 @@ def test_a_host_of_the_lock_that_another_cluster_took_meanwhile_is_left_as_it_is
     done = site.owner.slurmfab("deploy")
     assert done.returncode == 3, words_of(done)
     assert "n2: it belongs to the cluster xray, whose controller is zed(10.99.0.1)" in words_of(done)
-    done = site.owner.slurmfab("remove-node", "n2")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(site.owner.slurmfab("remove-node", "n2"))
     assert "slurmd runs there. So nothing was changed there." in words_of(done)
     assert snapshots(site.hosts, "n2") == before
     assert site.hosts.on("n2", "systemctl is-active slurmd munge").split() == ["active", "active"]
@@ -192,8 +190,7 @@ def test_a_host_with_the_mark_of_another_cluster_when_added_is_refused_and_joins
     said = refused(site, site.owner, "add-node", site.address("n3"))
     assert "n3: it belongs to the cluster xray, whose controller is zed(10.99.0.1) (/etc/slurm/slurm.conf)" in said
     assert "No daemon of Slurm runs there now." in said
-    done = site.owner.slurmfab("add-node", site.address("n3"), "--allow", "host-in-use")
-    assert done.returncode == 0, words_of(done)
+    succeeded(site.owner.slurmfab("add-node", site.address("n3"), "--allow", "host-in-use"))
     assert site.hosts.on("ctl", AS_SLURM + "srun -w n3 hostname") == "n3"
 
 

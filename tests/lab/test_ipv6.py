@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -50,9 +50,7 @@ class Founded:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run slurmfab in the directory of the cluster file; it must succeed."""
-        done = self.person.slurmfab(*words)
-        assert done.returncode == 0, words_of(done)
-        return done
+        return succeeded(self.person.slurmfab(*words))
 
 
 @pytest.fixture(scope="module", params=in_turn("ipv6"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab, eventually
+from lab_cluster import PROGRAM, DeployedLab, eventually, succeeded
 from lab_user import log_in, new_key
 from stock import Stock, in_turn
 
@@ -152,8 +152,7 @@ def test_a_rollback_counts_only_when_another_login_has_passed_it(site: Site) -> 
     assert (done.returncode, "with this, another login failed" in said) == (LEFT_OUT, True), said
     assert (site.lab.on("n1", list_of_users), site.lab.on("n1", LEFT_OF_GUARD)) == (after, "")
     site.lab.on("n1", ADMIT)
-    done = site.lab.slurmfab("rollback")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.lab.slurmfab("rollback"))
     assert site.lab.on("n1", list_of_users).splitlines()[0] == "dora", "the cluster file names her again"
     assert site.lab.on("n1", LEFT_OF_GUARD) == ""
     assert set(site.deploy(CLOSED)) == {"hostbased-logins:user-ssh", "node-logins:/etc/pam.d/sshd"}
@@ -185,8 +184,7 @@ def test_a_user_gets_in_with_a_job_alone_and_stays_in_its_control_group(site: Si
 
 def test_others_get_in_and_the_checks_prove_it(site: Site) -> None:
     site.lab.on("ctl", "runuser -u slurm -- ssh -o BatchMode=yes n1 true")
-    done = site.lab.slurmfab("check-cluster", "--only", "ssh,logins")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.lab.slurmfab("check-cluster", "--only", "ssh,logins"))
     site.lab.on("n1", "sed -i '/slurmfab-account/d' /etc/pam.d/sshd")
     done = site.lab.slurmfab("check-cluster", "--only", "logins")
     said = " ".join((done.stdout + done.stderr).split())
@@ -306,8 +304,7 @@ def test_who_became_powerful_in_another_way_is_found_by_checks_and_refused_from_
     assert (done.returncode != 0, "yes for daemon2 and late, so root of another host" in said) == (True, True), said
     assert site.deploy(HOSTBASED) == ["hostbased-logins:user-ssh"]
     assert not site.goes("late", "n1", "n3")
-    done = site.lab.slurmfab("check-cluster", "--only", "logins")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.lab.slurmfab("check-cluster", "--only", "logins"))
 
 
 def test_a_rule_of_sudo_for_everybody_then_nobody_is_believed_there_and_the_checks_say_why(site: Site) -> None:

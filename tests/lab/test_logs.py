@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
 
 pytestmark = pytest.mark.lab
 
@@ -18,8 +18,7 @@ OTHER_KEY = (
 
 def lines(lab: DeployedLab, *words: str) -> list[dict[str, Any]]:
     """The lines that `fab logs` tells."""
-    done = lab.slurmfab("logs", *words, "--json", "-")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(lab.slurmfab("logs", *words, "--json", "-"))
     told: list[dict[str, Any]] = json.loads(done.stdout)["lines"]
     return told
 

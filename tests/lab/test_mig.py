@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -46,8 +46,7 @@ def say(cluster: DeployedLab, before: str, after: str) -> None:
 
 
 def passes_checks(cluster: DeployedLab) -> None:
-    done = cluster.slurmfab("check-cluster", "--only", "gpus")
-    assert done.returncode == 0, words_of(done)
+    succeeded(cluster.slurmfab("check-cluster", "--only", "gpus"))
 
 
 def gres(cluster: DeployedLab) -> str:
@@ -91,8 +90,7 @@ def test_gpus_when_nothing_uses_them_then_slurm_gives_their_instances_to_jobs(cl
 
 
 def test_instances_when_the_node_boots_then_they_are_made_before_slurmd_starts(cluster: DeployedLab) -> None:
-    done = cluster.slurmfab("reboot", "n1", "--timeout", "3")
-    assert done.returncode == 0, words_of(done)
+    succeeded(cluster.slurmfab("reboot", "n1", "--timeout", "3"))
     assert cluster.on("n1", "nvidia-smi -L | grep -c '  MIG'") == "6"
     assert cluster.deploy()["steps"] == []
     passes_checks(cluster)

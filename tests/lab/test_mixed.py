@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from lab_user import words_of
 from stock import Stock
 
@@ -59,8 +59,7 @@ def test_bare_hosts_of_two_systems_when_deployed_then_each_has_its_packages_and_
     assert {*EL_SMD.packages("compute")} <= {*deployed.on("n2", "rpm --query --all --queryformat '%{NAME}\\n'").split()}
     assert deployed.on("n2", f"grep -c excludepkgs= {slurm_repository.PATH}") == "1"
     assert deployed.on("n1", "ls /etc/yum.repos.d 2>/dev/null || echo none") == "none"
-    planned = deployed.slurmfab("plan")
-    assert planned.returncode == 0, words_of(planned)
+    succeeded(deployed.slurmfab("plan"))
 
 
 def test_hosts_of_two_systems_when_deployed_again_then_nothing_changes(deployed: DeployedLab) -> None:
@@ -68,8 +67,7 @@ def test_hosts_of_two_systems_when_deployed_again_then_nothing_changes(deployed:
 
 
 def test_hosts_of_two_systems_when_checked_then_all_checks_pass(deployed: DeployedLab) -> None:
-    checked = deployed.slurmfab("check-cluster")
-    assert checked.returncode == 0, words_of(checked)
+    succeeded(deployed.slurmfab("check-cluster"))
 
 
 def test_a_job_on_both_systems_when_it_has_ended_then_it_is_on_record(deployed: DeployedLab) -> None:
@@ -81,8 +79,7 @@ def test_nodes_of_two_systems_when_they_fetch_slurms_files_then_jobs_run_on_both
     text = deployed.inventory_path.read_text()
     deployed.deploy_file(f"{text}configless: true\n")
     assert deployed.on("ctl", JOB.format(2)) == "n1 ada n2 ada"
-    planned = deployed.slurmfab("plan")
-    assert planned.returncode == 0, words_of(planned)
+    succeeded(deployed.slurmfab("plan"))
     deployed.deploy_file(text)
 
 
@@ -114,14 +111,11 @@ def test_a_node_of_each_system_when_added_like_one_of_its_kind_then_jobs_run_on_
     refused = deployed.slurmfab("add-node", address["n4"], "--accept-new-host-keys")
     assert "n4: it runs rocky, and the cluster file is for the distribution's packages there" in words_of(refused)
     for host, like in (("n3", "n1"), ("n4", "n2")):
-        added = deployed.slurmfab("add-node", address[host], "--like", like, "--accept-new-host-keys")
-        assert added.returncode == 0, words_of(added)
+        succeeded(deployed.slurmfab("add-node", address[host], "--like", like, "--accept-new-host-keys"))
     assert deployed.on("ctl", JOB.format(4)) == "n1 ada n2 ada n3 ada n4 ada"
-    planned = deployed.slurmfab("plan")
-    assert planned.returncode == 0, words_of(planned)
+    succeeded(deployed.slurmfab("plan"))
 
 
 def test_a_node_of_the_other_system_when_removed_with_its_packages_then_they_are_gone(deployed: DeployedLab) -> None:
-    removed = deployed.slurmfab("remove-node", "n4", "--purge", "--yes")
-    assert removed.returncode == 0, words_of(removed)
+    succeeded(deployed.slurmfab("remove-node", "n4", "--purge", "--yes"))
     assert deployed.on("n4", "rpm --query --all 'slurm*'") == ""

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import DeployedLab, eventually, succeeded
 from lab_user import words_of
 from stock import Stock
 
@@ -61,20 +61,17 @@ def test_hosts_of_two_systems_when_upgraded_then_each_gets_its_packages_and_a_jo
     assert found["n1"]["offered"]["slurmd"].startswith("26.05")
     assert found["n2"]["offered"]["slurm-slurmd"].startswith("26.05")
 
-    done = hosts.slurmfab("upgrade", "--to", "26.05", "--yes")
-    assert done.returncode == 0, words_of(done)
+    succeeded(hosts.slurmfab("upgrade", "--to", "26.05", "--yes"))
     hosts.until("ctl", VERSIONS, "n1 26.05 n2 26.05")
     assert hosts.inventory_path.read_text() == re.sub(r"24\.11", "26.05", file)
     hosts.on("n2", "touch /tmp/enough")
     hosts.until("ctl", f"sacct -nXP -j {job} -o State", "COMPLETED")
     assert hosts.on("ctl", ON_ALL) == "n1 n2"
     for task in ("plan", "check-cluster"):
-        told = hosts.slurmfab(task)
-        assert told.returncode == 0, words_of(told)
+        succeeded(hosts.slurmfab(task))
 
     (backup,) = (hosts.inventory_path.parent / f"{hosts.inventory_path.stem}.backups").glob("*.tar")
-    back = hosts.slurmfab("upgrade", "--back", str(backup), "--yes")
-    assert back.returncode == 0, words_of(back)
+    succeeded(hosts.slurmfab("upgrade", "--back", str(backup), "--yes"))
     hosts.until("ctl", VERSIONS, "n1 24.11 n2 24.11", patience=120)
     assert hosts.inventory_path.read_text() == file
     # The state of the backup has the job, which has ended since.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from lab_cluster import AS_SLURM, DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
 from stock import Stock, in_turn
 
 from slurmfab.base.paths import GPU_CHECK_HISTORY
@@ -116,12 +116,10 @@ def files(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest
         hosts.deploy()
         for script in (HISTORY, JOBS, AWAY):
             hosts.on("ctl", script)
-        done = hosts.slurmfab("drift")
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeeded(hosts.slurmfab("drift"))
         hosts.on("ctl", FIGURES)
         folder = tmp_path_factory.mktemp("files")
-        done = hosts.slurmfab("monitoring-files", "--output", str(folder))
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeeded(hosts.slurmfab("monitoring-files", "--output", str(folder)))
         yield Files(hosts, folder)
 
 

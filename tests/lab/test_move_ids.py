@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 
@@ -171,8 +171,7 @@ def test_a_saved_plan_that_moves_a_user_of_running_daemons_is_done_as_shown_and_
     )
     assert "1 process; slurmd, munge stop for it, running jobs go on" in plan.stdout
     assert "running: inactive -> yes" in plan.stdout
-    done = hosts.slurmfab("deploy", "--plan", str(saved))
-    assert done.returncode == 0, words_of(done)
+    succeeded(hosts.slurmfab("deploy", "--plan", str(saved)))
     for host in ALL:
         assert carrying(hosts, host, WANTED_MUNGE) == ""
         assert hosts.on(host, "ps -o uid= -C munged").split() == [str(OTHER_MUNGE)]
@@ -196,8 +195,7 @@ def test_a_move_that_is_killed_halfway_is_ended_by_the_next_one_and_jobs_go_on(
         hosts.until(host, AGENTS, "", 120)
     assert hosts.on("n1", "id -u slurm") == str(FIRST)
     assert carrying(hosts, "n1", FIRST) != ""
-    done = hosts.slurmfab("deploy", "--move-ids")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(hosts.slurmfab("deploy", "--move-ids"))
     assert re.search(rf"n1: slurm: uid {FIRST} -> {SECOND}.*: moved \d+ files below .*/srv", words_of(done))
     for host in ALL:
         assert carrying(hosts, host, FIRST) == ""

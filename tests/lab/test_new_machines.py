@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -37,8 +37,7 @@ class Rack:
 
     def done(self, *words: str) -> str:
         """What slurmfab says of something that succeeds."""
-        done = self.person.slurmfab(*words)
-        assert done.returncode == 0, words_of(done)
+        done = succeeded(self.person.slurmfab(*words))
         return words_of(done)
 
     @property
@@ -53,8 +52,7 @@ def rack(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.
         addresses = {name: hosts.lab.host(name).address for name in ("ctl", "n1", "n2")}
         person.writes(CLUSTER_FILE.format(cluster=hosts.lab.name, key=hosts.lab.ssh_key, **addresses))
         person.has_seen(hosts.lab, "ctl", "n1", "n2")
-        done = person.slurmfab("deploy")
-        assert done.returncode == 0, words_of(done)
+        succeeded(person.slurmfab("deploy"))
         job = hosts.on("ctl", AS_SLURM + "sbatch --parsable -w n1 -o /dev/null --wrap 'sleep 900'")
         hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
         yield Rack(hosts, person, job)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from fingerprints import AT_WORK
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from lab_user import HOLD_LOCK, Person, wait_for_dpkg, words_of
 from stock import Stock, in_turn
 
@@ -114,7 +114,6 @@ def test_a_run_that_is_killed_then_strangers_were_refused_and_nothing_listens_an
         through.hosts.on("n3", "touch /tmp/release")
     through.hosts.until("ctl", LISTENS, "0")
     through.hosts.until("n3", AT_WORK, "0")
-    done = through.person.slurmfab("deploy")
-    assert done.returncode == 0, words_of(done)
+    succeeded(through.person.slurmfab("deploy"))
     assert through.hosts.on("ctl", JOBS.format(3)) == "n1 n2 n3"
     assert through.hosts.on("ctl", LEFT).split() == ["0", "0"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from lab_user import PLATFORM, words_of
 from stock import Stock, in_turn
 from suites import PACKAGES
@@ -209,8 +209,9 @@ def test_a_number_that_somebody_else_has_on_one_host_stops_the_run_before_any_ch
 
 def test_somebody_who_is_added_can_log_in_and_run_jobs(peopled: Peopled) -> None:
     before, key = peopled.text, peopled.make_key("eve")
-    added = peopled.hosts.slurmfab("add-user", "eve", "--key", "-", "--groups", "ml", stdin=f"# eve\n{key}\n")
-    assert added.returncode == 0, words_of(added)
+    added = succeeded(
+        peopled.hosts.slurmfab("add-user", "eve", "--key", "-", "--groups", "ml", stdin=f"# eve\n{key}\n")
+    )
     assert "added eve, with UID 2002" in added.stderr
     assert peopled.text.startswith(before)
     assert peopled.same("id eve") == "uid=2002(eve) gid=2002(eve) groups=2002(eve),2001(ml)"
@@ -219,13 +220,11 @@ def test_somebody_who_is_added_can_log_in_and_run_jobs(peopled: Peopled) -> None
 
 
 def test_somebody_who_is_added_twice_gets_what_is_new_and_nothing_else(peopled: Peopled) -> None:
-    again = peopled.hosts.slurmfab("add-user", "eve", "--key", str(peopled.directory / "eve.pub"))
-    assert again.returncode == 0
+    again = succeeded(peopled.hosts.slurmfab("add-user", "eve", "--key", str(peopled.directory / "eve.pub")))
     assert "has all of this for eve already" in again.stderr
     assert "nothing changed" in again.stdout
     peopled.make_key("eve2")
-    more = peopled.hosts.slurmfab("add-user", "eve", "--key", str(peopled.directory / "eve2.pub"), "--sudo")
-    assert more.returncode == 0, words_of(more)
+    succeeded(peopled.hosts.slurmfab("add-user", "eve", "--key", str(peopled.directory / "eve2.pub"), "--sudo"))
     assert [peopled.login("eve", "ctl", "sudo -n true", key=key).returncode for key in ("eve", "eve2")] == [0, 0]
 
 
@@ -294,8 +293,7 @@ def test_somebody_who_is_removed_has_no_login_and_keeps_the_files(peopled: Peopl
     peopled.hosts.on("n1", "echo results > /home/eve/thesis")
     before = peopled.text
     peopled.hosts.until("n2", "pgrep -u eve", "")
-    removed = peopled.hosts.slurmfab("remove-user", "eve")
-    assert removed.returncode == 0, words_of(removed)
+    succeeded(peopled.hosts.slurmfab("remove-user", "eve"))
     assert "eve" not in peopled.text
     assert before.startswith(peopled.text.rstrip())
     assert peopled.same("id -u eve 2>/dev/null; getent group ml") == "ml:x:2001:ann"
@@ -307,8 +305,7 @@ def test_somebody_who_is_removed_has_no_login_and_keeps_the_files(peopled: Peopl
 
 
 def test_a_number_of_somebody_who_has_left_is_not_given_to_another(peopled: Peopled) -> None:
-    added = peopled.hosts.slurmfab("add-user", "gil")
-    assert added.returncode == 0, words_of(added)
+    succeeded(peopled.hosts.slurmfab("add-user", "gil"))
     assert peopled.same("id -u gil") == "2003"
 
 
@@ -329,8 +326,7 @@ def test_a_host_that_was_down_gets_who_has_come_and_loses_who_has_left_later(peo
 
 def test_somebody_who_was_taken_out_by_hand_stays_until_that_is_wanted(peopled: Peopled) -> None:
     peopled.write(peopled.text.replace("  - name: hal\n", ""))
-    told = peopled.hosts.slurmfab("deploy")
-    assert told.returncode == 0
+    told = succeeded(peopled.hosts.slurmfab("deploy"))
     assert "ctl,n[1-2]: hal is not in the cluster file any more; the user was not removed." in told.stderr
     assert peopled.same("id -u hal") == "2004"
     peopled.hosts.deploy("--prune")
@@ -339,8 +335,7 @@ def test_somebody_who_was_taken_out_by_hand_stays_until_that_is_wanted(peopled: 
 
 def test_a_home_that_is_somebody_elses_is_told_of_and_left(peopled: Peopled) -> None:
     peopled.hosts.on("n1", "chown root /home/ann")
-    told = peopled.hosts.slurmfab("deploy")
-    assert told.returncode == 0
+    told = succeeded(peopled.hosts.slurmfab("deploy"))
     assert "n1: /home/ann belongs to UID 0 and not to ann (UID 2000); it was not changed." in told.stderr
     found = peopled.hosts.slurmfab("check-cluster", "--only", "people")
     assert found.returncode == 1
@@ -382,8 +377,7 @@ def test_what_a_user_does_to_the_home_stops_no_deployment_and_not_the_users_remo
 
 
 def test_a_node_that_joins_gets_all_people_unless_somebody_there_is_in_the_way(peopled: Peopled) -> None:
-    left = peopled.hosts.slurmfab("remove-node", "n2")
-    assert left.returncode == 0, words_of(left)
+    succeeded(peopled.hosts.slurmfab("remove-node", "n2"))
     peopled.hosts.on("n2", "systemctl stop user@2000; userdel ann; useradd --uid 2000 stranger")
     join = ("add-node", peopled.hosts.lab.host("n2").address, "--accept-new-host-keys")
     before = peopled.text
@@ -392,8 +386,7 @@ def test_a_node_that_joins_gets_all_people_unless_somebody_there_is_in_the_way(p
     assert "n2: UID 2000, wanted for ann, belongs to stranger there." in words_of(refused)
     assert peopled.text == before
     peopled.hosts.on("n2", "userdel stranger")
-    joined = peopled.hosts.slurmfab(*join)
-    assert joined.returncode == 0, words_of(joined)
+    succeeded(peopled.hosts.slurmfab(*join))
     assert peopled.same("id ann") == "uid=2000(ann) gid=2000(ann) groups=2000(ann),44(video),2001(ml)"
     assert peopled.says("ann", "ctl", "srun --chdir=/tmp -w n2 id -un") == "ann"
 

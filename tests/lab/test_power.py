@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
 from lab_user import words_of
 from power_switch import PASSWORD, SITES, PowerSwitch, switched
 from stock import Stock, in_turn
@@ -146,5 +146,4 @@ def test_without_the_key_sleeping_nodes_are_woken_and_nothing_is_left(sleepers: 
     assert sleepers.hosts.on("ctl", LEFT, check=False) == ""
     sleepers.hosts.on("ctl", "scontrol update NodeName=n2 State=RESUME")
     assert sleepers.hosts.on("ctl", AS_SLURM + "srun -N2 hostname | sort").split() == ["n1", "n2"]
-    checked = sleepers.hosts.slurmfab("check-cluster")
-    assert checked.returncode == 0, words_of(checked)
+    succeeded(sleepers.hosts.slurmfab("check-cluster"))

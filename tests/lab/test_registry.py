@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import ExtendedLab
+from lab_cluster import ExtendedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -161,8 +161,7 @@ def test_registry_when_the_file_no_longer_has_it_then_all_goes_but_its_images(si
 def test_registry_when_its_removal_is_undone_then_a_deployment_starts_it_with_the_certificate_that_hosts_had(
     site: Site,
 ) -> None:
-    done = site.lab.slurmfab("rollback")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.lab.slurmfab("rollback"))
     authority = site.lab.on("n1", "cat /etc/containers/certs.d/ctl:5000/ca.crt")
     site.deploy(REGISTRY)  # packages are not part of an undo
     assert site.lab.on("n1", "cat /etc/containers/certs.d/ctl:5000/ca.crt") == authority

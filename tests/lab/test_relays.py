@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
 from lab_user import words_of
 from stock import Stock
 from suites import SUITES
@@ -120,8 +120,7 @@ def test_nodes_that_only_the_controller_reaches_when_it_is_the_relay_then_are_de
 
 def test_checks_and_ssh_when_nodes_are_behind_a_relay_then_reach_them(far: Far) -> None:
     far.relays("ctl")
-    checked = far.hosts.slurmfab("check-cluster", "--only", "reachable,munge")
-    assert checked.returncode == 0, words_of(checked)
+    succeeded(far.hosts.slurmfab("check-cluster", "--only", "reachable,munge"))
     assert far.hosts.slurmfab("ssh", "n3", "hostname").stdout.strip() == "n3"
 
 

@@ -9,7 +9,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -38,8 +38,7 @@ def test_page_of_checks_when_all_is_well_then_it_has_them_for_its_owner_alone(
     cluster: DeployedLab, tmp_path: Path
 ) -> None:
     path = tmp_path / "checks.html"
-    done = cluster.slurmfab("check-cluster", "--only", "munge,nodes", "--html", str(path))
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(cluster.slurmfab("check-cluster", "--only", "munge,nodes", "--html", str(path)))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     page = path.read_text()
     assert re.search("all [0-9]+ checks passed", page)

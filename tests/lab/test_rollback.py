@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -105,8 +105,7 @@ def test_a_change_that_is_rolled_back_leaves_files_daemons_jobs_and_the_cluster_
     assert sums(hosts) == changed
     hosts.on("ctl", f"scancel {waiting}")
 
-    done = hosts.slurmfab("rollback")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(hosts.slurmfab("rollback"))
     assert f"Going back to before {run}." in done.stderr
     assert sums(hosts) == before
     assert setting(hosts, "SlurmdTimeout") == "300"
@@ -129,8 +128,7 @@ def test_what_somebody_had_edited_by_hand_comes_back_and_so_do_undeployed_edits_
     text = hosts.inventory_path.read_text()
     hosts.inventory_path.write_text(f"{text}# not deployed\n")
 
-    done = hosts.slurmfab("rollback")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(hosts.slurmfab("rollback"))
     assert sums(hosts) == by_hand
     assert setting(hosts, "SlurmdTimeout") == "301"
     (beside,) = hosts.inventory_path.parent.glob("*.before-*")
@@ -145,11 +143,9 @@ def test_a_munge_key_that_was_rotated_is_the_old_one_again_and_hosts_believe_eac
     hosts: DeployedLab, job: str
 ) -> None:
     before = sums(hosts)
-    done = hosts.slurmfab("rotate-munge-key")
-    assert done.returncode == 0, words_of(done)
+    succeeded(hosts.slurmfab("rotate-munge-key"))
     assert len({*sums(hosts).items()} & {*before.items()}) == 0
-    done = hosts.slurmfab("rollback")
-    assert done.returncode == 0, words_of(done)
+    succeeded(hosts.slurmfab("rollback"))
     assert sums(hosts) == before
     credential = hosts.on("n1", "munge -n")
     assert "Success" in hosts.on("n2", f"echo {credential} | unmunge")
@@ -165,13 +161,11 @@ def test_a_rollback_of_the_rollback_brings_the_change_again_and_when_killed_goes
     changed, new_text = sums(hosts), hosts.inventory_path.read_text()
     cut_off(hosts, ["rollback"], "slurm.conf ")
     assert hosts.inventory_path.read_text() == new_text
-    done = hosts.slurmfab("rollback")
-    assert done.returncode == 0, words_of(done)
+    succeeded(hosts.slurmfab("rollback"))
     assert sums(hosts) == before
     assert hosts.inventory_path.read_text() == text
 
-    done = hosts.slurmfab("rollback")
-    assert done.returncode == 0, words_of(done)
+    succeeded(hosts.slurmfab("rollback"))
     assert sums(hosts) == changed
     assert setting(hosts, "SlurmdTimeout") == "345"
     assert hosts.inventory_path.read_text() == new_text
@@ -203,8 +197,7 @@ def test_a_node_that_is_down_is_named_and_brought_back_by_the_same_command_later
     assert sums(hosts, "ctl", "n1") == {"ctl": before["ctl"], "n1": before["n1"]}
 
     lab.start_host(hosts.lab, "n2")
-    done = hosts.slurmfab("rollback")
-    assert done.returncode == 0, words_of(done)
+    succeeded(hosts.slurmfab("rollback"))
     assert sums(hosts) == before
 
 
@@ -239,8 +232,7 @@ def test_what_a_host_had_changed_when_its_connection_broke_is_in_the_history_and
 
 def test_a_drain_changed_nothing_that_could_be_rolled_back(hosts: DeployedLab) -> None:
     assert hosts.slurmfab("drain", "n1", "--reason", "test").returncode == 0
-    done = hosts.slurmfab("rollback", last(hosts))
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(hosts.slurmfab("rollback", last(hosts)))
     assert "changed no file and no service, and neither did any run since; slurmfab resume n1 undoes it." in done.stderr
 
 
@@ -273,8 +265,7 @@ def test_the_first_deployment_goes_only_when_it_is_named_and_when_no_job_is_hurt
     hosts.until("ctl", "squeue -h", "")
 
     text = hosts.inventory_path.read_text()
-    done = hosts.slurmfab("rollback", first)
-    assert done.returncode == 0, words_of(done)
+    succeeded(hosts.slurmfab("rollback", first))
     for host in ALL:
         assert hosts.on(host, f"ls {CONF} /var/lib/slurm/home/.ssh/id_ed25519 2>/dev/null || true") == ""
         assert "slurmfab" not in hosts.on(host, "cat /etc/hosts")

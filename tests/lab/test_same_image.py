@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import container_standins
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -138,10 +138,8 @@ def test_a_container_when_it_wants_more_than_the_memory_of_its_job_then_is_ended
 
 
 def test_all_ways_pass_the_checks_and_quickcheck(site: Site) -> None:
-    done = site.lab.slurmfab("check-cluster", "--only", "containers,registry")
-    assert done.returncode == 0, done.stdout
-    done = site.lab.slurmfab("quickcheck", "--only", "container", "--user", "ann")
-    assert done.returncode == 0, done.stdout
+    succeeded(site.lab.slurmfab("check-cluster", "--only", "containers,registry"))
+    done = succeeded(site.lab.slurmfab("quickcheck", "--only", "container", "--user", "ann"))
     assert all(way in done.stdout for way in ("podman", "apptainer", "enroot")), done.stdout
 
 
@@ -156,8 +154,7 @@ def test_containers_run_while_the_second_controller_is_at_work(site: Site) -> No
 
 
 def test_all_ways_and_the_registry_go_by_a_rollback_and_what_users_own_stays(site: Site) -> None:
-    done = site.lab.slurmfab("rollback")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.lab.slurmfab("rollback"))
     for host in HOSTS:
         assert site.lab.on(host, LEFT) == ""
     assert site.lab.on("ctl", "ls /srv/images/docker/registry/v2/repositories") == "tool"

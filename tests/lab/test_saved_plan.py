@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, program, report
+from lab_cluster import AS_SLURM, DeployedLab, program, report, succeeded
 from lab_user import running_lab, words_of
 from suites import NEWEST
 
@@ -98,8 +98,7 @@ def test_a_secret_that_changes_in_between_is_noticed_and_shown_nowhere(
 
 def test_a_plan_without_anything_to_do_does_nothing_and_says_so(deployed_lab: DeployedLab, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    done = deployed_lab.slurmfab("plan", "--save", str(path))
-    assert done.returncode == 0, words_of(done)
+    succeeded(deployed_lab.slurmfab("plan", "--save", str(path)))
     empty = applied(path)
     assert empty.returncode == 0, words_of(empty)
     assert f"there is nothing to do in {path}." in empty.stdout

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 import selinux_kernel
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from lab_user import words_of
 from stock import Stock
 
@@ -76,8 +76,7 @@ def labelled(stock: Stock) -> Iterator[DeployedLab]:
         lines = hosts.inventory_path.read_text().splitlines(keepends=True)
         text = "".join(line for line in lines if not line.startswith("slurm:"))
         hosts.inventory_path.write_text(text + TEXT)
-        done = hosts.slurmfab("deploy")
-        assert done.returncode == 0, words_of(done)
+        succeeded(hosts.slurmfab("deploy"))
         # A kernel without SELinux gives no label to what daemons made meanwhile, such as munged's log.
         hosts.deploy()
         yield hosts
@@ -122,8 +121,7 @@ def test_a_file_when_a_change_is_undone_then_it_has_its_label_again(labelled: De
     text = labelled.inventory_path.read_text()
     labelled.inventory_path.write_text(text + "slurm_conf: {TCPTimeout: 7}\n")
     labelled.deploy()
-    done = labelled.slurmfab("rollback")
-    assert done.returncode == 0, words_of(done)
+    succeeded(labelled.slurmfab("rollback"))
     assert "TCPTimeout=7" not in labelled.on("ctl", "cat /etc/slurm/slurm.conf")
     assert types(labelled, "ctl", "/etc/slurm/slurm.conf") == ["etc_t"]
     labelled.inventory_path.write_text(text)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -78,8 +78,7 @@ def test_a_setting_when_it_is_changed_then_all_hosts_read_it_through_the_same_li
 
 
 def test_a_rollback_then_brings_back_the_file_in_the_shared_directory(shared: Shared) -> None:
-    done = shared.lab.slurmfab("rollback")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(shared.lab.slurmfab("rollback"))
     assert shared.places() == {LINKED}
     assert not any("KillWait=77" in text for text in shared.conf())
     assert shared.lab.on("n1", KILL_WAIT) != "77"
@@ -116,8 +115,7 @@ def test_files_when_the_key_is_removed_then_are_each_hosts_own_and_a_rollback_br
     shared.deploy()
     assert shared.places() == {OWN}
     shared.check()
-    done = shared.lab.slurmfab("rollback")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(shared.lab.slurmfab("rollback"))
     assert shared.places() == {LINKED}
     assert shared.lab.deploy()["steps"] == []
     assert shared.lab.inventory_path.read_text() == f"{shared.text}{KEY}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import container_standins
 import pytest
-from lab_cluster import ExtendedLab
+from lab_cluster import ExtendedLab, succeeded
 from stock import Stock, in_turn
 
 from slurmfab.commands.checks.container_ways import make_script
@@ -112,8 +112,7 @@ def test_a_node_when_an_update_has_broken_a_runtime_then_its_reboot_ends_with_th
     said = " ".join((done.stdout + done.stderr).split())
     assert (done.returncode, "a container by apptainer: libfuse3.so.3: no such library" in said) == (1, True), said
     site.lab.on("n1", "cd /usr/bin; mv whole apptainer")
-    done = site.lab.slurmfab(*reboot)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.lab.slurmfab(*reboot))
 
 
 def test_a_rollback_of_their_removal_leaves_a_slurm_that_runs_jobs(site: Site) -> None:
@@ -122,7 +121,6 @@ def test_a_rollback_of_their_removal_leaves_a_slurm_that_runs_jobs(site: Site) -
     for host in ("ctl", "n1"):
         assert site.lab.on(host, LEFT) == ""
     assert site.lab.on("n1", "ls -d /var/lib/enroot-users/3000") == "/var/lib/enroot-users/3000"
-    done = site.lab.slurmfab("rollback")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.lab.slurmfab("rollback"))
     assert site.lab.on("n1", DROP_INS) == "slurmfab-pyxis.conf"
     assert site.lab.on("n1", f"{AS_ANN} srun -n1 --mem=50 echo runs") == "runs"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -81,8 +81,7 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
 
 
 def test_a_cluster_with_other_places_and_ports_is_deployed_and_passes_its_checks(site: DeployedLab) -> None:
-    done = site.slurmfab("deploy")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.slurmfab("deploy"))
     assert site.deploy()["steps"] == []
     words = "daemons,network,configuration,system,health,nodes,database,jobs"
     checks = json.loads(site.slurmfab("check-cluster", "--json", "-", "--only", words).stdout)["checks"]
@@ -128,8 +127,7 @@ def test_a_slurmdbd_conf_made_by_hand_stays_with_its_password_and_no_daemon_is_r
 def test_its_first_change_brings_slurmfabs_file_with_the_same_password(site: DeployedLab) -> None:
     text = site.inventory_path.read_text()
     site.inventory_path.write_text(text.replace("24months", "36months"))
-    done = site.slurmfab("deploy")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.slurmfab("deploy"))
     assert site.on("ctl", f"grep -c PurgeJobAfter=36months {CONF}") == "1"
     before, after = "sed -n 's/^storagepass = //p' /root/by-hand", f"sed -n 's/^StoragePass=//p' {CONF}"
     assert site.on("ctl", before) == site.on("ctl", after) != ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -43,8 +43,7 @@ class Site:
     def deploy(self, more: str, *words: str) -> str:
         """Deploy with this in the cluster file, twice: the second time nothing differs."""
         self.lab.inventory_path.write_text(f"{self.text}{more}")
-        done = self.lab.slurmfab("deploy", *words)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = succeeded(self.lab.slurmfab("deploy", *words))
         assert self.lab.deploy()["steps"] == []
         return done.stdout
 
@@ -131,8 +130,7 @@ def test_switches_as_data_take_the_files_place_and_files_without_a_name_go(site:
 
 
 def test_a_rollback_brings_the_files_back_with_slurm_conf(site: Site) -> None:
-    done = site.lab.slurmfab("rollback")
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(site.lab.slurmfab("rollback"))
     assert site.lab.on("n1", "cat /etc/slurm/topology.conf /etc/slurm/prolog.sh") == f"{TWO}{PROLOG}".strip()
     assert site.lab.inventory_path.read_text() == f"{site.text}{SETTINGS}{FILES}"
     assert site.lab.deploy()["steps"] == []

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from public_key import KEY
 from stock import Stock
 from suites import SUITES
@@ -119,8 +119,7 @@ def test_a_node_that_joins_gets_the_files_from_here_and_the_source_is_taken_back
     lab.inventory_path.write_text(text + DIRECTORY)
     lab.deploy()
     assert [lab.on(host, OURS) for host in ("ctl", "n1")] == ["", ""]
-    joined = lab.slurmfab("add-node", lab.lab.host("n2").address, "--accept-new-host-keys")
-    assert joined.returncode == 0, joined.stdout + joined.stderr
+    joined = succeeded(lab.slurmfab("add-node", lab.lab.host("n2").address, "--accept-new-host-keys"))
     assert "Pushed " in joined.stdout + joined.stderr
     assert lab.on("n2", ASK_VERSION).startswith("slurm-wlm 26.05.")
     checked = lab.slurmfab("check-cluster", "--json", "-")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import Founded, found
+from lab_cluster import Founded, found, succeeded
 from lab_user import words_of
 from stock import Stock
 
@@ -48,13 +48,11 @@ def test_a_cluster_on_schedmds_packages_when_deployed_then_it_has_no_other_and_a
         assert {*DEBIAN_SMD.packages(role)} <= names
         assert not {*DEBIAN.slurm_packages} & names
     assert founded.lab.on("ctl", "scontrol show config | grep ^PluginDir").endswith("/usr/lib/x86_64-linux-gnu/slurm")
-    done = founded.lab.slurmfab("plan")
-    assert done.returncode == 0, words_of(done)
+    succeeded(founded.lab.slurmfab("plan"))
 
 
 def test_a_cluster_on_schedmds_packages_when_checked_then_all_checks_pass(founded: Founded) -> None:
-    checked = founded.lab.slurmfab("check-cluster")
-    assert checked.returncode == 0, words_of(checked)
+    succeeded(founded.lab.slurmfab("check-cluster"))
 
 
 def test_a_job_of_a_user_when_it_has_ended_then_it_is_on_record(founded: Founded) -> None:
@@ -82,8 +80,7 @@ def test_a_host_with_debians_packages_when_added_then_it_is_refused_and_without_
     assert "apt-get remove slurm-client slurm-wlm-basic-plugins" in words_of(refused)
     # Its munge has a number of its own, too, which add-node refuses in its turn.
     founded.lab.on("n2", "apt-get -qq -y remove slurm-client slurm-wlm-basic-plugins munge && userdel munge")
-    added = founded.lab.slurmfab("add-node", *newcomer)
-    assert added.returncode == 0, words_of(added)
+    succeeded(founded.lab.slurmfab("add-node", *newcomer))
     assert founded.lab.on("ctl", "runuser -u slurm -- srun -N2 hostname | sort | xargs") == "n1 n2"
     planned = founded.lab.slurmfab("plan")
     assert planned.returncode != SOMETHING_TO_DO, words_of(planned)

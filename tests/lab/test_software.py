@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import ExtendedLab
+from lab_cluster import ExtendedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -56,8 +56,7 @@ class Site(ExtendedLab):
 
     def quickcheck(self, *words: str) -> dict[str, str]:
         """The words of quickcheck's checks by their names; none fails."""
-        done = self.lab.slurmfab("quickcheck", "--json", "-", *words)
-        assert done.returncode == 0, done.stdout
+        done = succeeded(self.lab.slurmfab("quickcheck", "--json", "-", *words))
         lines = json.loads(done.stdout)["checks"]
         return {line["check"]: line["words"] for line in lines}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from lab_user import words_of
 from stand_ins import NFS_SERVER
 from stock import Stock, in_turn
@@ -128,8 +128,7 @@ def test_check_cluster_writes_on_one_host_and_reads_on_another(stored: Stored) -
 
 
 def test_quickcheck_submits_at_home_and_reads_the_output_there(stored: Stored) -> None:
-    done = stored.lab.slurmfab("quickcheck", "--only", "homes")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(stored.lab.slurmfab("quickcheck", "--only", "homes"))
     assert "of ann ran in /home/ann; ctl read its output" in done.stdout
     assert stored.lab.on("n2", "ls /home/ann").split() == stored.lab.on("ctl", "ls /srv/brick/ann").split()
 

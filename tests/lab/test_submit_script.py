@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -53,8 +53,7 @@ def test_both_scripts_judge_jobs_slurmfabs_first(chained: DeployedLab) -> None:
     job = chained.on("ctl", SUBMIT.format("ada", "day"))
     assert chained.on("ctl", f"scontrol show job {job} | grep -c AdminComment=judged") == "1"
     assert chained.on("n1", "ls /etc/slurm | grep -c job_submit; :") == "0"
-    done = chained.slurmfab("check-cluster", "--only", "accounting,configuration")
-    assert done.returncode == 0, done.stdout
+    succeeded(chained.slurmfab("check-cluster", "--only", "accounting,configuration"))
 
 
 def test_a_broken_script_of_the_site_keeps_no_job_out_and_it_goes_with_its_name(chained: DeployedLab) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import DeployedLab, eventually, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -81,8 +81,7 @@ def unexplained(hosts: DeployedLab) -> dict[str, str]:
 
 def test_three_deployments_in_a_row_change_something_once_and_leave_nothing_red(hosts: DeployedLab) -> None:
     for number in range(3):
-        done = hosts.slurmfab("deploy")
-        assert done.returncode == 0, words_of(done)
+        done = succeeded(hosts.slurmfab("deploy"))
         assert ("nothing changed" in words_of(done)) == (number > 0), words_of(done)
         if not number:
             hosts.until("ctl", "sinfo -h -n n1 -p main -o %t", "idle", patience=120)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -134,8 +134,7 @@ def test_a_run_that_is_killed_while_it_waits_for_a_job_is_continued_and_stops_at
 def test_the_same_command_goes_on_when_the_cause_is_gone(cluster: DeployedLab) -> None:
     cluster.on("n3", "rm /etc/broken")
     ids = cluster.on("ctl", "systemctl show -P MainPID slurmctld")
-    done = cluster.slurmfab("update", "--yes")
-    assert done.returncode == 0, done.stderr
+    succeeded(cluster.slurmfab("update", "--yes"))
     assert [cluster.on(host, VERSION) for host in HOSTS] == [NEW] * 4
     assert [state(cluster, node).split("|")[0] for node in ("n1", "n2", "n3")] == ["idle", "drain", "idle"]
     assert cluster.on("ctl", "systemctl show -P MainPID slurmctld") == ids
@@ -148,8 +147,7 @@ def test_a_node_that_needs_it_is_rebooted_where_that_is_wanted(cluster: Deployed
     before = {node: int(cluster.on(node, BOOTED)) for node in ("n1", "n3")}
     plain = cluster.slurmfab("update", "--plan")
     assert (plain.returncode, "needs a reboot (--reboot): linux-image-9 asks for it" in plain.stdout) == (0, True)
-    done = cluster.slurmfab("update", "--reboot", "--yes")
-    assert done.returncode == 0, done.stderr
+    succeeded(cluster.slurmfab("update", "--reboot", "--yes"))
     after = {node: int(cluster.on(node, BOOTED)) for node in ("n1", "n3")}
     assert (after["n1"] > before["n1"], abs(after["n3"] - before["n3"]) <= 1) == (True, True)
     assert [state(cluster, node).split("|")[0] for node in ("n1", "n2")] == ["idle", "drain"]

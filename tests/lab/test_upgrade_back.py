@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from lab_user import PLATFORM
 from stock import Stock
 from suites import PACKAGES, SUITES
@@ -65,8 +65,7 @@ def test_a_cluster_that_was_upgraded_goes_back_by_one_command_to_what_it_was(
     job = hosts.on("ctl", f"{AS_SLURM}sbatch --parsable --wrap hostname")
     hosts.until("ctl", f"sacct -nXP -j {job} -o State", "COMPLETED")
     file, conf, history = hosts.inventory_path.read_text(), hosts.on("n1", CONF), hosts.on("ctl", HISTORY)
-    done = hosts.slurmfab("upgrade", "--to", "26.05", "--yes")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = succeeded(hosts.slurmfab("upgrade", "--to", "26.05", "--yes"))
     assert "CommunicationParameters: (default) -> disable_http" in done.stdout
     assert "disable_http" in hosts.on("n1", CONF)
     (backup,) = (hosts.inventory_path.parent / f"{hosts.inventory_path.stem}.backups").glob("*.tar")
@@ -77,8 +76,7 @@ def test_a_cluster_that_was_upgraded_goes_back_by_one_command_to_what_it_was(
         refused = hosts.slurmfab("upgrade", "--back", str(backup), "--yes")
         assert (refused.returncode, f"is encrypted to {public}" in " ".join(refused.stderr.split())) == (2, True)
     opened = ("--identity", str(identity)) if ENCRYPTS else ()
-    back = hosts.slurmfab("upgrade", "--back", str(backup), "--yes", *opened)
-    assert back.returncode == 0, back.stdout + back.stderr
+    succeeded(hosts.slurmfab("upgrade", "--back", str(backup), "--yes", *opened))
     assert all("24.11." in hosts.on(host, VERSIONS) for host in ("ctl", "n1"))
     assert "26.05" not in "".join(hosts.on(host, VERSIONS) for host in ("ctl", "n1"))
     assert hosts.on("ctl", RUNNING, check=False).splitlines()[:2] == ["active", "active"]
@@ -87,6 +85,5 @@ def test_a_cluster_that_was_upgraded_goes_back_by_one_command_to_what_it_was(
     hosts.until("ctl", "sinfo -h -o '%D %t'", "1 idle", patience=120)
     # Job ids go on from the backup.
     assert hosts.on("ctl", f"{AS_SLURM}sbatch --parsable --wrap hostname") == str(int(job) + 1)
-    told = hosts.slurmfab("plan")
-    assert told.returncode == 0, told.stdout
+    told = succeeded(hosts.slurmfab("plan"))
     assert "under way" not in told.stderr

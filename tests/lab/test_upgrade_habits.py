@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 from hand_made import HandMade, Jobs, made_by_hand, wait_for
+from lab_cluster import succeeded
 from lab_user import Person, words_of
 from stock import Stock
 from suites import PACKAGES, SUITES
@@ -58,14 +59,12 @@ def taken(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest
         admin.has_seen(made, *(host.name for host in made.hosts))
         before = cluster.jobs(), files(cluster)
         options = ("--user", "root", "--key", str(made.ssh_key), *(["--keep-files"] if KEPT[kind] else []))
-        done = admin.slurmfab("import", "--hosts", made.host("ctl").address, *options)
-        assert done.returncode == 0, words_of(done)
+        succeeded(admin.slurmfab("import", "--hosts", made.host("ctl").address, *options))
         shutil.copy(slurm_repository.ensure("trixie", print) / slurm_repository.KEY, admin.cluster_file.parent)
         text = re.sub("^slurm:.*\n", "", admin.cluster_file.read_text(), flags=re.MULTILINE)
         assert KEPT[kind] is ("keep_files: true" in text)
         admin.writes(text + SOURCE)
-        done = admin.slurmfab("deploy")
-        assert done.returncode == 0, words_of(done)
+        succeeded(admin.slurmfab("deploy"))
         yield Taken(cluster, admin, *before)
 
 
@@ -93,8 +92,7 @@ def test_a_cluster_made_by_hand_when_its_upgrade_is_killed_then_the_same_command
     has_come(taken, process)
     process.kill()
     process.wait()
-    done = admin.slurmfab(*upgrade, "--yes")
-    assert done.returncode == 0, words_of(done)
+    done = succeeded(admin.slurmfab(*upgrade, "--yes"))
     assert "Slurm 26.05 runs on all hosts." in words_of(done)
     assert all("26.05" in cluster.on(host, VERSIONS) for host in cluster.hosts)
 
@@ -112,8 +110,7 @@ def test_check_cluster_and_plan_when_that_cluster_was_upgraded_then_find_nothing
     done = taken.admin.slurmfab("check-cluster", "--json", "check.json")
     told = json.loads((taken.admin.directory / "check.json").read_text())
     assert [one for one in told["checks"] if one["outcome"] == "failed"] == [], words_of(done)
-    planned = taken.admin.slurmfab("plan")
-    assert planned.returncode == 0, words_of(planned)
+    succeeded(taken.admin.slurmfab("plan"))
 
 
 def test_a_waiting_job_of_before_when_it_is_released_then_runs_with_the_new_slurm(taken: Taken) -> None:

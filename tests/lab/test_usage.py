@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -57,8 +57,7 @@ class Used:
 
     def usage(self, *words: str, since: str = "") -> Any:
         """What `usage` prints as JSON."""
-        done = self.lab.slurmfab("usage", "--since", since or self.since, "--json", "-", *words)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = succeeded(self.lab.slurmfab("usage", "--since", since or self.since, "--json", "-", *words))
         return json.loads(done.stdout)
 
     def sreport(self, since: str = "") -> dict[tuple[str, str], tuple[int, int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import container_standins
 import directory_server
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import DeployedLab, eventually, succeeded
 from lab_user import words_of
 from mpi_image import make_image, ring_of
 from stock import Stock, in_turn
@@ -250,8 +250,7 @@ def test_on_sunday_all_is_taken_out_again_and_her_files_are_kept(week: Week) -> 
     files = week.lab.on("n3", "cd /home/ann && find . -type f ! -path './.*' | sort | xargs -d '\\n' sha256sum")
     assert "ring.sif" in files
     week.lab.inventory_path.write_text(week.bare)
-    done = week.lab.slurmfab("deploy")
-    assert done.returncode == 0, words_of(done)
+    succeeded(week.lab.slurmfab("deploy"))
     assert week.lab.deploy()["steps"] == []
     left = {host: set(week.lab.on(host, LEFT).splitlines()) - of_host for host, of_host in week.before.items()}
     assert not any(left.values()), left

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import built_wheel
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
-from lab_user import Person, running_lab, words_of
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
+from lab_user import Person, running_lab
 from suites import NEWEST
 
 from slurmfab.lab import LabSpec
@@ -39,8 +39,6 @@ def test_an_installed_slurmfab_when_used_in_an_empty_directory_then_builds_a_clu
     lines = "".join(f"{host.name} ansible_host={host.address}\n" for host in hosts.lab.hosts)
     (person.directory / "hosts.ini").write_text(f"[slurm]\n{lines}[slurm:vars]\nansible_user=root\n")
     words = ["--hosts", "@hosts.ini:slurm", "--key", str(hosts.lab.ssh_key), "--accept-new-host-keys"]
-    done = person.slurmfab("deploy", *words, "--controller-computes")
-    assert done.returncode == 0, words_of(done)
+    succeeded(person.slurmfab("deploy", *words, "--controller-computes"))
     assert sorted(hosts.on("ctl", AS_SLURM + "srun -N2 hostname").split()) == ["ctl", "n1"]
-    checked = person.slurmfab("check-cluster")
-    assert checked.returncode == 0, words_of(checked)
+    succeeded(person.slurmfab("check-cluster"))
