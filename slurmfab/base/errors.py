@@ -34,6 +34,7 @@
 A message is one or more full sentences: what happened, where, why, and what to try.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from slurmfab.base.exit_codes import FAILURE, WRONG_INPUT
@@ -65,6 +66,16 @@ class InputError(SlurmfabError):
     """A mistake in the command line or in one of the user's files; nothing was changed."""
 
     exit_code = WRONG_INPUT
+
+
+UNCHANGED = "Nothing was changed on any host."
+
+
+def refuse(complaints: Iterable[str]) -> None:
+    """Stop, by InputError with a line for each complaint, if there are any."""
+    lines = [*complaints]
+    if lines:
+        raise InputError("\n".join((*lines, UNCHANGED)))
 
 
 class ClusterFileError(InputError):

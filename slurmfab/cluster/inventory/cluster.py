@@ -20,7 +20,7 @@ from slurmfab.base.ip_addresses import canonical
 from slurmfab.cluster.inventory.acceptance import Acceptance
 from slurmfab.cluster.inventory.accounting import Account, Database, Login, Qos, User
 from slurmfab.cluster.inventory.backups import Backup
-from slurmfab.cluster.inventory.containers import ContainersOrNot
+from slurmfab.cluster.inventory.containers import ContainersOrNot, Way
 from slurmfab.cluster.inventory.directory import Directory
 from slurmfab.cluster.inventory.drift import Drift
 from slurmfab.cluster.inventory.exports import Exports, Served, served
@@ -451,9 +451,14 @@ class Cluster(Model):
         return (*self.slurm_files, *(name for name, is_wanted in own.items() if is_wanted))
 
     @property
+    def container_ways(self) -> tuple[Way, ...]:
+        """The ways in which users run containers."""
+        return self.containers.use if self.containers else ()
+
+    @property
     def uses_oci(self) -> bool:
         """Whether users run containers with Slurm's own support."""
-        return self.containers is not None and "oci" in self.containers.use
+        return "oci" in self.container_ways
 
     @property
     def has_accounts(self) -> bool:
@@ -483,7 +488,7 @@ class Cluster(Model):
     @property
     def has_podman(self) -> bool:
         """Whether users run containers by Podman."""
-        return self.containers is not None and "podman" in self.containers.use
+        return "podman" in self.container_ways
 
     @cached_property
     def helping_hosts(self) -> tuple[str, ...]:

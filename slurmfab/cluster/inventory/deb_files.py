@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from slurmfab.base.errors import InputError
+from slurmfab.base.errors import InputError, refuse
 from slurmfab.cluster.inventory import filed_package
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.loading import Inventory
@@ -111,8 +111,7 @@ def read(inventory: Inventory) -> dict[str, DebFile]:
                 raise InputError(f'this is the package "{found[one.file].name}"; rename the file: dpkg-name {one.file}')
         except InputError as error:
             complaints.append(f"{place_of(inventory, one.file)}: packages: {one.file}: {error}")
-    if complaints:
-        raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
+    refuse(complaints)
     return found
 
 

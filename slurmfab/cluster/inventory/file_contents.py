@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slurmfab.base import bounded_file
-from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.base.errors import BrokenFile, InputError, refuse
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.files_on_hosts import LARGEST_FILE, LARGEST_SUM, FileOnHosts
 
@@ -29,8 +29,7 @@ def read(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
         except InputError as error:
             complaints.append(f"files.{path}: {error}")
     complaints += _too_much(found)
-    if complaints:
-        raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
+    refuse(complaints)
     return tuple(found)
 
 
@@ -45,8 +44,7 @@ def read_whole(cluster: Cluster, beside: Path) -> tuple[Content, ...]:
                     text_on(cluster, host, content)
         except InputError as error:
             complaints.append(f"files.{content.path}: {error}")
-    if complaints:
-        raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
+    refuse(complaints)
     return found
 
 

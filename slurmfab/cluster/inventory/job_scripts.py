@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from slurmfab.base.errors import InputError
+from slurmfab.base.errors import InputError, refuse
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.health import DirectoriesOfScripts, directories_of
 
@@ -46,8 +46,7 @@ def read(cluster: Cluster, beside: Path) -> Scripts:
             scripts, wrong = scripts_in(key, beside / Path(directory).expanduser())
             found[key_of(key, value, directory)] = scripts
             complaints += wrong
-    if complaints:
-        raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
+    refuse(complaints)
     return found
 
 

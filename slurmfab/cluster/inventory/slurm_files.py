@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, Field
 
 from slurmfab.base import bounded_file
-from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.base.errors import BrokenFile, InputError, refuse
 
 EXECUTABLE, PLAIN = 0o755, 0o644  # the modes that files get on hosts: of one that is executable here, and of another
 MOST_FILES = 64  # the most files
@@ -60,8 +60,7 @@ def read(files: Mapping[str, str], beside: Path) -> tuple[SiteFile, ...]:
         except InputError as error:
             complaints.append(f"slurm_files.{name}: {error}")
     complaints += _too_much(found)
-    if complaints:
-        raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
+    refuse(complaints)
     return tuple(found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from slurmfab.base.errors import InputError
+from slurmfab.base.errors import InputError, refuse
 from slurmfab.cluster.inventory import deb_files, rpm_files
 from slurmfab.cluster.inventory.deb_files import place_of
 from slurmfab.cluster.inventory.filed_package import FiledPackage
@@ -49,9 +49,8 @@ def _read(inventory: Inventory, slurm: SlurmPackages, source: PackageDirectory) 
         except InputError as error:
             complaints.append(f"{path}: {error}")
     complaints += () if complaints else _mistakes(slurm, folder, ending, found)
-    if complaints:
-        place = f"{place_of(inventory, source.directory)}: slurm.source.directory"
-        raise InputError("\n".join((*(f"{place}: {one}" for one in complaints), "Nothing was changed on any host.")))
+    place = f"{place_of(inventory, source.directory)}: slurm.source.directory"
+    refuse(f"{place}: {one}" for one in complaints)
     return tuple(found)
 
 

@@ -132,7 +132,7 @@ def names_for(cluster: Cluster, source: str, codename: str = "") -> tuple[str, .
 
 def of_containers(cluster: Cluster, codename: str) -> set[str]:
     """The packages of ways of running containers that not all releases have, or have by other names."""
-    ways = cluster.containers.use if cluster.containers else ()
+    ways = cluster.container_ways
     names = set(docker_packages(codename)) if "docker" in ways else set()
     if "apptainer" in ways:
         names |= {SQUASHFUSE} if codename in WITHOUT_APPTAINER else {APPTAINER, SQUASHFUSE}

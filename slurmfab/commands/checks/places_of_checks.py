@@ -93,7 +93,7 @@ def people(cluster: Cluster, hosts: Sequence[str], nodes: Collection[str]) -> di
 def software(cluster: Cluster, lock: Lock, hosts: Sequence[str], nodes: Collection[str]) -> dict[str, Iterable[str]]:
     """The hosts with software and files for users; `worked_on` are those on which people or jobs work."""
     worked_on = [host for host in hosts if not cluster.is_for_database_alone(host)]
-    use = cluster.containers.use if cluster.containers else ()
+    use = cluster.container_ways
     prune = cluster.containers.podman.prune if cluster.containers and cluster.has_podman else None
     known = nodes if set(use) & CALLS.keys() else ()
     return {

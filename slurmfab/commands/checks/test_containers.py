@@ -92,4 +92,4 @@ def test_containers_are_held_to_the_memory_of_their_job(
 
 def ways(cluster: Cluster) -> tuple[str, ...]:
     """The ways of the cluster file that can run a command in a root directory."""
-    return tuple(way for way in (cluster.containers.use if cluster.containers else ()) if way in CALLS)
+    return tuple(way for way in cluster.container_ways if way in CALLS)

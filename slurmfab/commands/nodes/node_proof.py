@@ -53,7 +53,7 @@ def work(cluster: Cluster, lock: Lock, node: str) -> tuple[str, ...]:
         file for gpu in (lock.hosts[node].gpus if node in lock.hosts else ()) for file in (gpu.file, *gpu.with_files)
     )
     gpus = job_script(tuple(files), opens=True) if files and gpus_of(cluster, lock, node) else ""
-    ways = [way for way in (cluster.containers.use if cluster.containers else ()) if way in CALLS]
+    ways = [way for way in cluster.container_ways if way in CALLS]
     known = setting(cluster.settings_of(node), "RealMemory")
     memory = min(MEMORY_OF_CONTAINERS if ways else MEMORY, int(known) if known.isdigit() else MEMORY_OF_CONTAINERS)
     options = (f"--mem={memory}M", *(("--gres=gpu:1",) if gpus else ()), *(("--time=5",) if ways else ()))

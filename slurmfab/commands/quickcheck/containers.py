@@ -56,8 +56,7 @@ BY_DOCKER = (
 
 def ways(bench: Bench) -> tuple[str, ...]:
     """The ways of the cluster file that are tried one by one; none if an image was given."""
-    containers = bench.cluster.containers
-    return tuple(way for way in containers.use if way in WAYS) if containers and not bench.image else ()
+    return () if bench.image else tuple(way for way in bench.cluster.container_ways if way in WAYS)
 
 
 def checked(output: str, program: str, node: str) -> str:

@@ -204,7 +204,7 @@ def by_each_way(bench: Bench, name: str, sick: set[str]) -> Iterator[Line]:
 
 def mpi_everywhere(bench: Bench, name: str, sick: set[str]) -> Iterator[Line]:
     """Run an MPI program on the nodes themselves, and in a container by each way of the cluster file."""
-    ways = bench.cluster.containers.use if bench.cluster.containers and bench.cluster.mpi else ()
+    ways = bench.cluster.container_ways if bench.cluster.mpi else ()
     for work in (mpi, *map(mpi_by, ways)):
         yield from on_own_nodes(work)(bench, name, sick)
 

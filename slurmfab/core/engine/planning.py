@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from slurmfab.base.errors import HostFailed, InputError, Unreachable
+from slurmfab.base.errors import UNCHANGED, HostFailed, InputError, Unreachable, refuse
 from slurmfab.base.folding import fold_lines
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import (
@@ -33,7 +33,6 @@ from slurmfab.core.plan.plan_input import LocalInput, PlanInput
 from slurmfab.core.plan.preflight import addresses, judging, other_clusters
 from slurmfab.core.plan.preflight.configuration import KeysRefused
 
-UNCHANGED = "Nothing was changed on any host."
 Taken = TypeVar("Taken")
 
 
@@ -85,9 +84,7 @@ class Readings:
 
     def refuse(self) -> None:
         """Raise an InputError with the complaints of all readings, if there are any."""
-        if self.complaints:
-            lines = [line for line in self.complaints if line != UNCHANGED]
-            raise InputError("\n".join((*lines, UNCHANGED)))
+        refuse(line for line in self.complaints if line != UNCHANGED)
 
 
 def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:

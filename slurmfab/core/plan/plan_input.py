@@ -476,7 +476,7 @@ class PlanInput(LocalInput):
             power=power_saving(self.cluster),
             longest_check=self.cluster.gpu_checks.minutes if self.cluster.gpu_checks else 0,
             ipv6=self.uses_ipv6,
-            local_groups=self.cluster.containers is not None and "docker" in self.cluster.containers.use,
+            local_groups="docker" in self.cluster.container_ways,
             openmetrics=self.cluster.monitoring is not None and self.cluster.monitoring.openmetrics,
             platform=self.platform_of(self.cluster.controller),
         )

@@ -25,7 +25,7 @@ def values(found: Offer) -> dict[str, Any]:
     cluster = found.cluster
     logins = cluster.login or cluster.controllers
     private = cluster.private_tmp.directories if cluster.private_tmp else ()
-    use = cluster.containers.use if cluster.containers else ()
+    use = cluster.container_ways
     return {
         "logins": [{"name": name} for name in logins],
         "has_login": bool(cluster.login),
@@ -109,7 +109,7 @@ def _registry(cluster: Cluster) -> dict[str, Any]:
         "registry_send": _sending(cluster),
         "registry_from": (
             "in the directory of its `Dockerfile`"
-            if cluster.containers and {"podman", "docker"} & set(cluster.containers.use)
+            if {"podman", "docker"} & set(cluster.container_ways)
             else "from its archive `image.tar`, which `docker save` makes"
         ),
         "registry_only": registry is not None and registry.only,
@@ -119,7 +119,7 @@ def _registry(cluster: Cluster) -> dict[str, Any]:
 
 def _login(cluster: Cluster) -> str:
     """How users log in to the cluster's own registry; empty where they need not, or have no program for it here."""
-    registry, use = cluster.registry, cluster.containers.use if cluster.containers else ()
+    registry, use = cluster.registry, cluster.container_ways
     if registry is None or registry.anonymous_pull:
         return ""
     ways = {
@@ -135,7 +135,7 @@ def _login(cluster: Cluster) -> str:
 
 def _sending(cluster: Cluster) -> str:
     """How an image of a user's own gets into the cluster's registry; empty where no program here sends images."""
-    registry, use = cluster.registry, cluster.containers.use if cluster.containers else ()
+    registry, use = cluster.registry, cluster.container_ways
     if registry is None or not {"podman", "oci", "docker"} & set(use):
         return ""
     image, logins = f"{registry.place}/{_OWN_IMAGE}", "--authfile ~/.config/containers/auth.json"

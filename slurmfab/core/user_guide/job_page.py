@@ -44,7 +44,7 @@ def page(found: Offer) -> str:
     style, script = joined(STYLES), joined(SCRIPTS)
     first = found.default or next(iter(found.partitions), None)
     minutes = min(USUAL_MINUTES, first.max_minutes or USUAL_MINUTES) if first else USUAL_MINUTES
-    use = cluster.containers.use if cluster.containers else ()
+    use = cluster.container_ways
     return str(
         fill(
             "job.html.j2",

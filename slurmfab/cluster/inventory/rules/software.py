@@ -34,7 +34,7 @@ def enroot_has_its_packages(cluster: Cluster) -> Complaints:
 
     A job whose node alone lacks pyxis runs outside of its container, and Slurm says so in the node's log alone.
     """
-    if cluster.containers is None or "enroot" not in cluster.containers.use:
+    if "enroot" not in cluster.container_ways:
         return
     wanted = {
         host: {one.name for one in cluster.packages.of_host(host, cluster.roles(host))}
@@ -50,7 +50,7 @@ def enroot_has_its_packages(cluster: Cluster) -> Complaints:
 
 def apptainer_needs_no_setuid(cluster: Cluster) -> Complaints:
     """The package with the setuid program gives every user a way to root that Apptainer can do without."""
-    if cluster.containers is None or "apptainer" not in cluster.containers.use:
+    if "apptainer" not in cluster.container_ways:
         return
     if any(one.name == APPTAINER_SETUID for one in cluster.packages.everything):
         yield (("packages",), f"{APPTAINER_SETUID} lets Apptainer work as root, which it does not need; remove it")
@@ -58,7 +58,7 @@ def apptainer_needs_no_setuid(cluster: Cluster) -> Complaints:
 
 def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Complaints:
     """Slurm reads one plugstack.conf, and loads a plugin twice that it finds twice."""
-    if cluster.containers is None or "enroot" not in cluster.containers.use:
+    if "enroot" not in cluster.container_ways:
         return
     for name in cluster.slurm_files:
         if f"{SLURM_DIRECTORY}/{name}" == PYXIS_DROP_IN:

@@ -9,5 +9,4 @@ from slurmfab.core.plan.plan_input import PlanInput
 
 def uses(plan_input: PlanInput, host: str, way: Way) -> bool:
     """Whether the cluster file has this way of running containers, and people or jobs work on the host."""
-    containers = plan_input.cluster.containers
-    return containers is not None and way in containers.use and is_for(plan_input, host)
+    return way in plan_input.cluster.container_ways and is_for(plan_input, host)

@@ -63,5 +63,5 @@ def settings(plan_input: PlanInput) -> dict[str, Any]:
         "cluster": cluster.name,
         "controllers": list(cluster.controllers),
         "accounting": cluster.has_accounts,
-        "containers": list(cluster.containers.use) if cluster.containers else [],
+        "containers": list(cluster.container_ways),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from slurmfab.base.errors import InputError
+from slurmfab.base.errors import InputError, refuse
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import IPV4, IPV6
 from slurmfab.cluster.slurm.versions import SlurmVersion
@@ -43,8 +43,7 @@ def refuse_lost(plan_input: PlanInput, silent: Collection[str]) -> None:
         for node in one.nodes
         if node in silent
     ]
-    if lost:
-        raise InputError("\n".join((*lost, "Nothing was changed on any host.")))
+    refuse(lost)
 
 
 def _apart(plan_input: PlanInput, family: int, reached: Sequence[str], others: Sequence[str]) -> str:

@@ -41,8 +41,7 @@ def refuse_missing_apptainer(plan_input: PlanInput) -> None:
 
 def refuse_second_pyxis(plan_input: PlanInput) -> None:
     """Refuse, by InputError, `slurm_files` that load pyxis too, or a plugstack.conf that hides our drop-in."""
-    containers = plan_input.cluster.containers
-    if containers is None or "enroot" not in containers.use:
+    if "enroot" not in plan_input.cluster.container_ways:
         return
     for file in plan_input.site_files:
         if file.name != PLUGSTACK and not file.name.startswith(f"{PLUGSTACK}.d/"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from slurmfab.base.errors import InputError
+from slurmfab.base.errors import refuse
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.core.plan.phases import firewall
@@ -15,12 +15,8 @@ from slurmfab.core.plan.plan_input import PlanInput
 def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse, by InputError, rules that a manager would not know, or that shut out hosts or this machine."""
     wanted = plan_input.cluster.firewall
-    if (
-        wanted
-        and wanted.mode == MANAGED
-        and (found := [*_managers(plan_input), *_unknown(plan_input), *_out(plan_input)])
-    ):
-        raise InputError("\n".join((*found, "Nothing was changed on any host.")))
+    if wanted and wanted.mode == MANAGED:
+        refuse((*_managers(plan_input), *_unknown(plan_input), *_out(plan_input)))
 
 
 def _managers(plan_input: PlanInput) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from slurmfab.base.errors import InputError
+from slurmfab.base.errors import refuse
 from slurmfab.cluster.facts import DriverlessGpu, Gpu, HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
@@ -52,8 +52,7 @@ def refuse_unfit(plan_input: PlanInput) -> None:
             for reason in (_too_many(plan_input, node, settings), _no_plugin(plan_input, node, settings))
             if reason
         ]
-    if complaints:
-        raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
+    refuse(complaints)
 
 
 def remarks(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from slurmfab.base.errors import InputError
+from slurmfab.base.errors import refuse
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm.node import Kind, Node
@@ -34,9 +34,7 @@ def refuse_unfit(plan_input: PlanInput) -> None:
             seen[node.kind] = tuple(excess(node, plan_input.cluster.memory_margin))
         for claim in seen.get(node.kind, ()):
             found.setdefault(complaint(plan_input, name, claim), []).append(name)
-    if found:
-        lines = (f"{fold(nodes)}: {reason}" for reason, nodes in found.items())
-        raise InputError("\n".join((*lines, "Nothing was changed on any host.")))
+    refuse(f"{fold(nodes)}: {reason}" for reason, nodes in found.items())
 
 
 class Claim(NamedTuple):
