@@ -82,6 +82,12 @@ def facts_of(cluster: Cluster, make: Callable[..., HostFacts] = host_facts, **di
     return {host: make(host, **differing) for host in cluster.hosts}
 
 
+def with_key(wanted: Cluster | None = None, **differing: Any) -> dict[str, HostFacts]:
+    """Facts of hosts that were deployed to; the controller tells the munge key, too."""
+    facts = facts_of(wanted or cluster(), prepared, **differing)
+    return facts | {"c1": dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)}
+
+
 def plan_input(
     cluster: Cluster, facts: Mapping[str, HostFacts], known: Mapping[str, HostFacts] | None = None
 ) -> PlanInput:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
+from support import THREE_HOSTS, FakeHosts, cluster, run_over, with_key
 
 from slurmfab.base.errors import Asleep, DeployFailed, SlurmfabError
 from slurmfab.commands.drift import alarm
@@ -34,8 +33,7 @@ def drift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drift:
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
     def ran(asleep: tuple[str, ...] = (), **differing: Any) -> int:
-        facts = facts_of(cluster(), prepared)
-        facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+        facts = with_key()
         lost = {host: Asleep(host, "Slurm has powered it down.") for host in asleep}
         run = run_over(FakeHosts(facts, **differing), cluster(), path=path, command="plan", failed_hosts=lost)
         monkeypatch.setattr(alarm, "start", lambda *_, **__: run)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
+from support import THREE_HOSTS, FakeHosts, cluster, run_over, with_key
 
 from slurmfab.base.errors import DeployFailed, InputError
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
@@ -21,8 +20,7 @@ def plan(folder: Path, monkeypatch: pytest.MonkeyPatch, **differing: Any) -> tup
     """The exit code of a plan, and its JSON."""
     path = folder / "cluster.yaml"
     path.write_text(THREE_HOSTS)
-    facts = facts_of(cluster(), prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key()
     run = run_over(FakeHosts(facts, **differing), cluster(), path=path, command="plan")
     monkeypatch.setattr(commands, "start", lambda *_, **__: run)
     code = commands.plan(str(path), DeployOptions(), "", ConnectionOptions(), Output(json=str(folder / "plan.json")))
@@ -125,8 +123,7 @@ def test_a_plan_that_is_saved_names_the_command_that_carries_it_out(
 ) -> None:
     path, begun, file = tmp_path / "cluster.yaml", list[Any](), tmp_path / "one.plan"
     path.write_text(THREE_HOSTS)
-    facts = facts_of(cluster(), prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key()
     run = run_over(FakeHosts(facts, wrong={"n1": {"service:slurmd"}}), cluster(), path=path, command="plan")
     monkeypatch.setattr(commands, "start", lambda *words, **_: begun.append(words[3]) or run)
     assert commands.plan(str(path), DeployOptions(hosts="n1"), str(file), ConnectionOptions(), Output()) == 4

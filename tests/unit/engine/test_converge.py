@@ -22,6 +22,7 @@ from support import (
     plan_input,
     prepared,
     run_over,
+    with_key,
 )
 
 from slurmfab.base.errors import ConnectionLost, DeployFailed, IdConflict, InputError
@@ -47,8 +48,7 @@ HOSTS = ("c1", "n1", "n2")
 
 def in_place(**more: object) -> FakeHosts:
     """Three hosts that are as wanted, but for what is said."""
-    facts = facts_of(cluster(), prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key()
     return FakeHosts(facts, **more)  # type: ignore[arg-type]
 
 
@@ -240,8 +240,7 @@ def test_a_controller_that_is_unfit_ends_the_run_before_any_host_is_compared() -
 
 def test_a_slurm_conf_that_relies_on_slurmdbd_is_left_when_slurmdbd_does_not_start() -> None:
     with_database = cluster(f"{THREE_HOSTS}database: d1\n")
-    facts = facts_of(with_database, prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key(with_database)
     wrong = {host: {"slurm-files:/etc/slurm"} for host in HOSTS}
     hosts = FakeHosts(facts, {**wrong, "d1": {"service:slurmdbd"}}, failing={"d1": {"service:slurmdbd"}})
     with pytest.raises(DeployFailed, match="d1 is the host of the accounting database"):
@@ -324,8 +323,7 @@ def test_a_node_that_is_not_ready_is_told_with_the_errors_of_its_slurmd() -> Non
 
 def test_a_controller_that_runs_jobs_and_is_not_ready_is_no_failure_of_the_run() -> None:
     wanted = cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'c1,n1'}]\n")
-    facts = facts_of(wanted, prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key(wanted)
     name = "slurm-nodes:c1,n1"
     hosts = FakeHosts(facts, wrong={"c1": {name}}, others={name: {"c1": DOWN}})
     report = deploy(run_over(hosts, wanted))
@@ -364,8 +362,7 @@ class Silent(FakeHosts):
 
 def silent(awaited: tuple[str, str], wrong: dict[str, set[str]]) -> Silent:
     """Hosts as wanted but for what is said, of which n1 falls silent."""
-    facts = facts_of(cluster(), prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key()
     hosts = Silent(facts, wrong=wrong)
     hosts.awaited = awaited
     return hosts

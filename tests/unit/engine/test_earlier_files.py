@@ -7,7 +7,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, prepared, prepared_input, run_over
+from support import (
+    THREE_HOSTS,
+    FakeHosts,
+    cluster,
+    facts_of,
+    plan_input,
+    prepared,
+    prepared_input,
+    run_over,
+    with_key,
+)
 
 from slurmfab.base.errors import DeployFailed, HostFailed, Unreachable
 from slurmfab.base.program_name import FAB
@@ -37,8 +47,7 @@ def hosts_of(
     wanted: Cluster, failing: dict[str, set[str]], services: Mapping[str, str] = RUNNING, *, starts_later: bool = True
 ) -> FakeHosts:
     """Hosts that all get new files, with daemons that do not start."""
-    facts = facts_of(wanted, prepared, services=services)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key(wanted, services=services)
     wrong = {host: {FILES, *failing.get(host, set())} for host in facts}
     return (StartingLater if starts_later else FakeHosts)(facts, wrong, failing)
 

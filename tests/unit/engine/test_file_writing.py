@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
+from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over, with_key
 
 from slurmfab.base.errors import AnotherRun, FilesChanged, SlurmfabError
 from slurmfab.cluster.inventory import loading
@@ -28,8 +28,7 @@ SLURMD = "service:slurmd"
 
 
 def in_place(**more: Any) -> FakeHosts:
-    facts = facts_of(cluster(), prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key()
     return FakeHosts(facts, **more)
 
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
+from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, run_over, with_key
 
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.cluster.inventory import lock as locks
@@ -30,8 +30,7 @@ nodes: [{hosts: "n[1-2]"}]
 
 
 def in_place(**more: object) -> FakeHosts:
-    facts = facts_of(cluster(), prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key()
     return FakeHosts(facts, **more)  # type: ignore[arg-type]
 
 

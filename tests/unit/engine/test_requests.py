@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, lost_words, prepared, run_over
+from support import THREE_HOSTS, FakeHosts, cluster, facts_of, lost_words, prepared, run_over, with_key
 
 from slurmfab.base.errors import (
     AgentFailed,
@@ -57,8 +57,7 @@ class LockedHosts(FakeHosts):
 
 def in_place(**more: Any) -> LockedHosts:
     """Three hosts that are as wanted, but for what is said."""
-    facts = facts_of(cluster(), prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key()
     return LockedHosts(facts, **more)
 
 

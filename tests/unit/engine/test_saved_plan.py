@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
-from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
+from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepared, run_over, with_key
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.json_output import as_json
@@ -22,8 +21,7 @@ from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 def looked(**more: object) -> Run:
     """A look at three hosts, on one of which slurmd does not run, while another does not answer."""
-    facts = facts_of(cluster(), prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key()
     lock = plan_input(cluster(), facts).lock
     del facts["n2"]
     wrong = {"n1": {"service:slurmd", "file:/etc/munge/munge.key"}, "c1": {"service:slurmctld"}}

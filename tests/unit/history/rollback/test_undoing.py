@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
+from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over, with_key
 
 from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.cluster.inventory import lock as locks
@@ -80,8 +79,7 @@ class KeepingHosts(FakeHosts):
 
 def hosts_with(wrong: tuple[str, ...] = HOSTS, **more: Any) -> KeepingHosts:
     """Three hosts, some of which have another slurm.conf than in their undo stores."""
-    facts = facts_of(cluster(), prepared)
-    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    facts = with_key()
     return KeepingHosts(facts, wrong={host: {FILES} for host in wrong}, **more)
 
 
