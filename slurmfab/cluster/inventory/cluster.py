@@ -33,12 +33,12 @@ from slurmfab.cluster.inventory.logins import (
     BESIDE_SLURMCTLD,
     LoginLimits,
     Motd,
+    Networks,
     NodeLogins,
     PrivateData,
     SlurmSsh,
     SlurmSshOrLogins,
     UserSsh,
-    check_sources,
 )
 from slurmfab.cluster.inventory.mail import Mail
 from slurmfab.cluster.inventory.mig import Layout, Mig
@@ -67,7 +67,6 @@ from slurmfab.cluster.inventory.values import (
     check_amount,
     check_directory,
     host_names,
-    one_or_more,
     short_for,
     written_as,
 )
@@ -205,9 +204,7 @@ class Ssh(Model):
         Field(description="By host, where SSH goes if not to the host's own address: user@address:port."),
     ] = {}
     networks: Annotated[
-        tuple[str, ...],
-        BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
-        AfterValidator(check_sources),
+        Networks,
         Field(description="Further networks of the hosts, in which addresses that a host tells of are trusted."),
     ] = ()
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from slurmfab.cluster.inventory.logins import check_sources
-from slurmfab.cluster.inventory.values import Model, one_or_more
+from slurmfab.cluster.inventory.logins import Networks
+from slurmfab.cluster.inventory.values import Model
 
 MANAGED, CHECKED, NONE = "managed", "checked", "none"
-
-Networks = Annotated[
-    tuple[str, ...],
-    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
-    AfterValidator(check_sources),
-]
 
 
 class Firewall(Model):

@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.cluster.inventory.power import time_value
+from slurmfab.cluster.inventory.power import Seconds
 from slurmfab.cluster.inventory.values import Model, check_schedule, period, systemd_calendar, written_as
 
 _DAY = 86400
 _LEAST = 600  # seconds: nodes repeat what they saw every 4 minutes, and the controller looks every 5
-
-Seconds = Annotated[int, BeforeValidator(time_value, json_schema_input_type=int | str)]
 
 
 class IdleGpus(Model):

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.base.hostlist import HIGHEST_PORT
 from slurmfab.base.ip_addresses import in_url
-from slurmfab.cluster.inventory.gpu_checks import Seconds
+from slurmfab.cluster.inventory.power import Seconds
 from slurmfab.cluster.inventory.registry import check_ip_address
 from slurmfab.cluster.inventory.values import Model, check_directory, short_for
 

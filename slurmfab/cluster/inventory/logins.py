@@ -24,6 +24,13 @@ def check_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
     return sources
 
 
+Networks = Annotated[
+    tuple[str, ...],
+    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
+    AfterValidator(check_sources),
+]
+
+
 class SlurmSsh(Model):
     """SSH logins of the slurm user without a password, between controllers and other hosts."""
 
@@ -31,12 +38,7 @@ class SlurmSsh(Model):
     # on the controllers
     logins: Annotated[Logins, Field(description="from_controllers, both or none.")] = "from_controllers"
     # all keys are accepted from there
-    also_from: Annotated[
-        tuple[str, ...],
-        BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
-        AfterValidator(check_sources),
-        Field(description="Addresses of hosts behind NAT, as others see them."),
-    ] = ()
+    also_from: Annotated[Networks, Field(description="Addresses of hosts behind NAT, as others see them.")] = ()
 
 
 SlurmSshOrLogins = Annotated[

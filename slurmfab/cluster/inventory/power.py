@@ -46,6 +46,9 @@ def time_value(value: Any) -> Any:
     return seconds(value) if isinstance(value, str) else value
 
 
+Seconds = Annotated[int, BeforeValidator(time_value, json_schema_input_type=int | str)]
+
+
 def _keep(value: Any) -> Any:
     """A number of nodes, or their names."""
     if isinstance(value, str) and value.isdecimal():
@@ -161,10 +164,8 @@ class Power(Model):
     """Nodes that may sleep: switched off after some time without jobs, and on again for the next job."""
 
     nodes: Annotated[Nodes, Field(description="Hostlist of the nodes that may sleep.")]
-    # seconds
     suspend_after: Annotated[
-        int,
-        BeforeValidator(time_value, json_schema_input_type=int | str),
+        Seconds,
         Field(ge=1, le=_LONGEST_IDLE, description="Time without jobs until a node is switched off: 30m."),
     ] = 1800
     keep: Annotated[
@@ -173,17 +174,11 @@ class Power(Model):
         Field(description="Number of nodes in service that stay on, or a hostlist of those that always do."),
     ] = 0
     rate: Annotated[int, Field(ge=1, le=_MOST_NODES, description="Most nodes switched per minute.")] = 60
-    # seconds
     suspend_timeout: Annotated[
-        int,
-        BeforeValidator(time_value, json_schema_input_type=int | str),
-        Field(ge=1, le=_LONGEST_TIMEOUT, description="Time until a node is off (SuspendTimeout)."),
+        Seconds, Field(ge=1, le=_LONGEST_TIMEOUT, description="Time until a node is off (SuspendTimeout).")
     ] = 120
-    # seconds
     resume_timeout: Annotated[
-        int,
-        BeforeValidator(time_value, json_schema_input_type=int | str),
-        Field(ge=1, le=_LONGEST_TIMEOUT, description="Time until a node answers again (ResumeTimeout)."),
+        Seconds, Field(ge=1, le=_LONGEST_TIMEOUT, description="Time until a node answers again (ResumeTimeout).")
     ] = 900
     how: Annotated[How, Field(description="ipmi, wake_on_lan or command.")]
 
