@@ -277,11 +277,11 @@ def print_descriptions(paths: Iterable[Path], describe: Callable[[Path], str]) -
 def format_size(size: float) -> str:
     """A number of bytes with a unit.
 
-    >>> format_size(70_000)
-    '68 KiB'
+    >>> format_size(70_000), format_size(5 * 1024**4)
+    ('68 KiB', '5.0 TiB')
     """
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:  # noqa: PLR2004 - the next unit
             return f"{size:.0f} {unit}"
         size /= 1024
-    return f"{size:.1f} GiB"
+    return f"{size:.1f} GiB" if size < 1024 else f"{size / 1024:.1f} TiB"  # noqa: PLR2004

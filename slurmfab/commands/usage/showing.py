@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TextIO, TypedDict
 
 from slurmfab.base import atomic_file, terminal
+from slurmfab.base.archive import format_size
 from slurmfab.base.errors import HostFailed, InputError, SlurmfabError
 from slurmfab.base.json_output import Key, as_json, keys_of, shows
 from slurmfab.base.terminal import BOLD, DIM, YELLOW, Paint
@@ -36,7 +37,6 @@ SECONDS = 120  # time limit of the work on each host
 
 MOST_DIRECTORIES = 30
 STATES = {PARTLY: " (not all could be read)", LATE: "not measured in time"}
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True)
@@ -130,19 +130,7 @@ def directory_cells(one: Held) -> tuple[str, ...]:
     if one.state == LATE:
         return one.host, path, one.owner, STATES[LATE], "-"
     changed = time.strftime("%Y-%m-%d", time.localtime(one.newest)) if one.newest else "-"
-    return one.host, path, one.owner, directory_size(one.bytes) + STATES.get(one.state, ""), changed
-
-
-def directory_size(count: int) -> str:
-    """Bytes with a unit.
-
-    >>> directory_size(2048), directory_size(5 * 1024**4)
-    ('2.0 KiB', '5.0 TiB')
-    """
-    value, unit = float(count), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:  # noqa: PLR2004
-        value, unit = value / 1024, unit + 1
-    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{count} B"
+    return one.host, path, one.owner, format_size(one.bytes) + STATES.get(one.state, ""), changed
 
 
 NO_ACCOUNTING = (

@@ -74,10 +74,10 @@ def files_below(directory: str) -> Iterator[str]:
         yield from (os.path.relpath(os.path.join(folder, name), directory) for name in names)
 
 
-def size_and_time(directory: str, name: str) -> Optional[Tuple[int, int]]:
+def size_and_time(directory: str, name: str, *, follow_links: bool = True) -> Optional[Tuple[int, int]]:
     """A file's size and time of change in whole seconds; `None` if it does not exist."""
     try:
-        status = os.stat(os.path.join(directory, name))
+        status = os.stat(os.path.join(directory, name), follow_symlinks=follow_links)
     except OSError:
         return None
     return status.st_size, int(status.st_mtime)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import ClassVar, Optional
+from typing import ClassVar
 
 from slurmfab.on_hosts.agent.backup.state import JOB_LIST, as_owner, files_below
 from slurmfab.on_hosts.agent.core.replace import sync
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.services.service import is_active
+from slurmfab.on_hosts.agent.slurm.state import size_and_time
 from slurmfab.on_hosts.agent.slurm.state_versions import HEADER_BYTES, written_by
 
 PREFIX = ".before-upgrade-to-"  # prefix of the directory with the copy; slurmctld ignores it, and backups leave it out
@@ -71,19 +72,13 @@ def same(directory: str, copy: str) -> bool:
     """Whether a copy has the files of a state, with their sizes and times."""
     try:
         with as_owner(directory):
-            found = [(size_and_time(directory, name), size_and_time(copy, name)) for name in files_below(directory)]
+            found = [
+                tuple(size_and_time(place, name, follow_links=False) for place in (directory, copy))
+                for name in files_below(directory)
+            ]
     except (OSError, ResourceFailed):
         return False
     return bool(found) and all(one == other for one, other in found)
-
-
-def size_and_time(directory: str, name: str) -> Optional[tuple[int, int]]:
-    """A file's size and time of change in whole seconds; `None` if it does not exist."""
-    try:
-        status = os.stat(os.path.join(directory, name), follow_symlinks=False)
-    except OSError:
-        return None
-    return status.st_size, int(status.st_mtime)
 
 
 def require_room(directory: str) -> None:
