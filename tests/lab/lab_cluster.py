@@ -169,7 +169,12 @@ def program(*words: str, stdin: str = "", cwd: Path | None = None) -> subprocess
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
     """A run, which must have succeeded."""
-    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return ended(done, 0)
+
+
+def ended(done: subprocess.CompletedProcess[str], code: int) -> subprocess.CompletedProcess[str]:
+    """A run, which must have ended with this exit code."""
+    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import account_trees
 import pytest
-from lab_cluster import PROGRAM, DeployedLab, eventually, report, succeeded
+from lab_cluster import PROGRAM, DeployedLab, ended, eventually, report, succeeded
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -44,8 +44,7 @@ class Accounts:
 
     def changes(self, *words: str) -> dict[str, tuple[str, str]]:
         """What a plan would change in the account tree: actual and wanted, by name."""
-        done = self.lab.slurmfab("plan", "--json", "-", *words)
-        assert done.returncode == 4, done.stdout + done.stderr
+        done = ended(self.lab.slurmfab("plan", "--json", "-", *words), 4)
         return in_tree(report(subprocess.CompletedProcess([], 0, done.stdout, done.stderr)))
 
     def deploy(self, *words: str) -> dict[str, tuple[str, str]]:
@@ -226,8 +225,7 @@ def test_what_the_file_does_not_name_is_left_alone_until_it_may_go(accounts: Acc
     assert accounts.changes("--prune") == {"not in the cluster file": (words, "")}
     job = accounts.on(SUBMIT.format("zed", "-n1 --mem=50 -t 30"))
     accounts.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
-    refused = accounts.lab.slurmfab("deploy", "--prune")
-    assert refused.returncode == 1
+    refused = ended(accounts.lab.slurmfab("deploy", "--prune"), 1)
     assert "jobs still run there" in refused.stderr
     assert f"JobID = {job}" in refused.stderr
     accounts.on(f"scancel {job}")
@@ -323,8 +321,7 @@ def test_what_is_exported_and_deployed_changes_nothing(accounts: Accounts) -> No
 def test_a_mistake_is_refused_and_nothing_is_changed(accounts: Accounts, old: str, new: str, said: str) -> None:
     accounts.write(TREE.replace(old, new))
     before = accounts.on("sacctmgr -nP show qos; sacctmgr -nP show assoc; cat /etc/slurm/slurm.conf")
-    refused = accounts.lab.slurmfab("deploy")
-    assert refused.returncode == 2
+    refused = ended(accounts.lab.slurmfab("deploy"), 2)
     assert said in refused.stderr
     assert accounts.on("sacctmgr -nP show qos; sacctmgr -nP show assoc; cat /etc/slurm/slurm.conf") == before
     accounts.write()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, eventually, succeeded
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, ended, eventually, succeeded
 from lab_user import Person, snapshots, words_of
 from stock import Stock
 from suites import PACKAGES, SUITES
@@ -233,8 +233,7 @@ def test_a_copy_of_the_files_from_before_a_node_joined_then_does_not_remove_it(
     assert joined.done.returncode == 0
     everybody = (*MEMBERS, "n3")
     before = snapshots(growing.hosts, *everybody)
-    done = joined.copy.slurmfab(*words)
-    assert done.returncode == 2, words_of(done)
+    done = ended(joined.copy.slurmfab(*words), 2)
     assert "n3: in Slurm on ctl, but neither configs/cluster.yaml nor its lock has ever had it." in words_of(done)
     assert f"(the last run there: {getpass.getuser()}@" in words_of(done)
     assert snapshots(growing.hosts, *everybody) == before

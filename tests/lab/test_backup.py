@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, cast
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab, program, succeeded
+from lab_cluster import PROGRAM, DeployedLab, ended, program, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -263,8 +263,7 @@ def test_a_damaged_archive_when_it_is_to_be_restored_then_it_is_refused(story: S
     broken.write_bytes(content)
     short.write_bytes(story.newest.read_bytes()[:-9000])
     for path in (broken, short):
-        refused = story.slurmfab("restore", str(path))
-        assert refused.returncode == 2
+        refused = ended(story.slurmfab("restore", str(path)), 2)
         assert "Nothing was changed" in words_of(refused)
 
 
@@ -336,8 +335,7 @@ def test_a_live_cluster_when_it_has_later_jobs_then_it_is_left_alone_and_they_al
     story.hosts.on("n1", NO_STEPS)
     later = story.submit(UNTIL_TOLD.format("later"))
     story.hosts.until("ctl", f"squeue -h -j {later} -o %T", "RUNNING")
-    refused = story.slurmfab("restore", str(story.newest))
-    assert refused.returncode == 1
+    refused = ended(story.slurmfab("restore", str(story.newest)), 1)
     assert f"jobs up to {later}" in words_of(refused)
     assert f"Not in the backup: job {later} on n1" in words_of(refused)
     assert "9990" not in words_of(refused)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fingerprints import at_rest
-from lab_cluster import AS_SLURM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import HOLD_LOCK, Person, held_up, installed, running_lab, said_when, snapshots, wait_for_dpkg, words_of
 from suites import NEWEST, OLDEST
 
@@ -167,8 +167,7 @@ def test_a_doctor_when_hosts_are_in_trouble_then_names_those_that_cannot_be_reac
     day: BadDay, person: Person
 ) -> None:
     cluster = ("--cluster", str(day.hosts.inventory_path), "--hosts", "ctl,n[1-2,4,15]")
-    done = person.slurmfab("doctor", *cluster, "--json", "-")
-    assert done.returncode == 3, words_of(done)
+    done = ended(person.slurmfab("doctor", *cluster, "--json", "-"), 3)
     found = {one["subject"]: one for one in json.loads(done.stdout)["findings"]}
     assert "nothing listens at" in found["n2"]["text"]
     assert "refused the login of admin" in found["n4"]["text"]

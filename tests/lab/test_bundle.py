@@ -13,7 +13,7 @@ from typing import IO, cast
 
 import pytest
 from fingerprints import AT_WORK, INSTALLS
-from lab_cluster import AS_SLURM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 
@@ -78,8 +78,7 @@ def dark(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.
 
 
 def test_a_host_without_a_mirror_when_there_is_no_bundle_then_it_is_left_out_and_told_of_bundles(dark: Dark) -> None:
-    done = dark.person.slurmfab("deploy")
-    assert done.returncode == 3, words_of(done)
+    done = ended(dark.person.slurmfab("deploy"), 3)
     assert "n1: packages:" in words_of(done)
     assert "Offline hosts get packages from a bundle: slurmfab bundle" in words_of(done)
 
@@ -136,8 +135,7 @@ def test_a_bundle_that_somebody_has_exchanged_for_another_then_it_is_refused_and
     dark.bundle.write_bytes(bad.read_bytes())
     try:
         for task in ("deploy", "plan"):
-            refused = dark.person.slurmfab(task)
-            assert refused.returncode == 2, words_of(refused)
+            refused = ended(dark.person.slurmfab(task), 2)
             assert f"{dark.bundle.name} is another bundle than the one that was used or made before." in refused.stderr
             assert (made.digest in refused.stderr, other.digest in refused.stderr) == (True, True)
             assert "fab bundle --accept" in refused.stderr
@@ -160,8 +158,7 @@ def test_a_bundle_that_is_not_whole_when_hosts_need_it_then_it_is_refused_and_no
     dark.names_bundle(bad.name)
     before = snapshots(dark.hosts, "ctl", "n1")
     for task in ("deploy", "plan"):
-        refused = dark.person.slurmfab(task)
-        assert refused.returncode == 2, words_of(refused)
+        refused = ended(dark.person.slurmfab(task), 2)
         assert "bad.tar" in words_of(refused)
         assert "fab bundle" in words_of(refused)
     assert dark.person.slurmfab("bundle", "--list").returncode == 1
@@ -244,8 +241,7 @@ def test_a_host_that_reaches_no_mirror_when_it_shall_collect_a_bundle_then_it_sa
     dark: Dark,
 ) -> None:
     before = sorted(dark.file.parent.iterdir()), dark.bundle.stat().st_mtime_ns, dark.hosts.on("n1", OF_APT)
-    refused = dark.person.slurmfab("bundle", "--from", "n1")
-    assert refused.returncode == 1, words_of(refused)
+    refused = ended(dark.person.slurmfab("bundle", "--from", "n1"), 1)
     assert "packages cannot be downloaded" in words_of(refused)
     after = sorted(dark.file.parent.iterdir()), dark.bundle.stat().st_mtime_ns, dark.hosts.on("n1", OF_APT)
     assert after == before

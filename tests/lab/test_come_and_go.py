@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, eventually, succeeded
 from lab_user import PLATFORM, Person, snapshots, words_of
 from stock import Stock, in_turn
 from suites import NEWEST
@@ -282,8 +282,7 @@ def test_a_removed_host_when_it_is_in_the_file_of_another_cluster_then_it_can_jo
         f"cluster: bravo\nssh: {{user: root, key: {key}}}\naddresses: {{n4: {flux.address('n4')}}}\n"
         "controllers: [n4]\nnodes: [{hosts: n4}]\n"
     )
-    done = person.slurmfab("plan")
-    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+    ended(person.slurmfab("plan"), SOMETHING_TO_DO)
 
 
 @pytest.mark.usefixtures("story")

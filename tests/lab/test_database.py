@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import PLATFORM
 from stock import Stock, in_turn
 
@@ -178,8 +178,7 @@ def test_what_is_broken_is_shown_and_healed_and_then_nothing_is_left_to_do(joine
     script, expected = BREAKAGES[name]
     joined.on(script)
     joined.lab.until("ctl", "systemctl is-active slurmdbd | grep -c deactivating || :", "0")
-    planned = joined.lab.slurmfab("plan", "--json", "-")
-    assert planned.returncode == 4, planned.stderr
+    ended(joined.lab.slurmfab("plan", "--json", "-"), 4)
     found = changed(joined.lab.deploy())
     assert expected <= found <= expected | {"listening:slurmdbd:6819", f"accounts:{joined.lab.lab.name}"}
     assert joined.lab.deploy()["steps"] == []
@@ -213,8 +212,7 @@ def test_what_ends_while_the_database_is_away_is_on_record_later(joined: Joined)
 
 def test_a_database_that_does_not_start_ends_the_run_with_its_last_words(joined: Joined) -> None:
     joined.on(f"printf '[mariadbd]\\nno_such_setting = 1\\n' > {WRONG}; systemctl stop mariadb")
-    done = joined.lab.slurmfab("deploy")
-    assert done.returncode == 1
+    done = ended(joined.lab.slurmfab("deploy"), 1)
     assert "service:mariadb" in done.stderr
     assert "no_such_setting" in done.stderr
     joined.on(f"rm {WRONG}")

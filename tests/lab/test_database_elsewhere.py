@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, ended
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -151,8 +151,7 @@ def test_a_password_that_is_wrong_from_now_on_leaves_slurmdbd_as_it_is(elsewhere
 def test_another_database_is_refused_since_the_history_would_stay_behind(elsewhere: Elsewhere) -> None:
     before = elsewhere.on(f"md5sum {CONF} /etc/slurm/slurm.conf")
     elsewhere.lab.inventory_path.write_text(f"{elsewhere.text}\ndatabase: ctl\n")
-    done = elsewhere.lab.slurmfab("deploy")
-    assert done.returncode == 1
+    done = ended(elsewhere.lab.slurmfab("deploy"), 1)
     assert f"slurmdbd writes to slurm_acct_db at {elsewhere.address}:3306" in done.stderr
     assert elsewhere.on(f"md5sum {CONF} /etc/slurm/slurm.conf") == before
 
@@ -161,8 +160,7 @@ def test_slurmdbd_moves_to_a_host_of_its_own_when_that_is_allowed(elsewhere: Els
     elsewhere.lab.on("n2", f"rm {OPEN}")
     text = elsewhere.text.replace("addresses: {", f"addresses: {{n2: {elsewhere.address}, ")
     elsewhere.lab.inventory_path.write_text(f"{text}\ndatabase: n2\n")
-    refused = elsewhere.lab.slurmfab("deploy")
-    assert refused.returncode == 1
+    refused = ended(elsewhere.lab.slurmfab("deploy"), 1)
     assert "--allow AccountingStorageHost" in refused.stderr
     elsewhere.lab.deploy("--allow", "AccountingStorageHost")
     elsewhere.lab.until("ctl", ON_RECORD.format(elsewhere.job), "COMPLETED")
@@ -176,12 +174,10 @@ def test_a_host_of_its_own_that_is_down_stops_what_relies_on_it_and_nothing_else
     elsewhere.lab.on("n2", "systemctl stop ssh ssh.socket 2>/dev/null || systemctl stop ssh")
     text = elsewhere.lab.inventory_path.read_text()
     elsewhere.lab.inventory_path.write_text(f"{text}\nslurm_conf: {{SlurmdTimeout: 301}}\n")
-    harmless = elsewhere.lab.slurmfab("deploy")
-    assert harmless.returncode == 3, harmless.stderr
+    ended(elsewhere.lab.slurmfab("deploy"), 3)
     assert elsewhere.on("scontrol show config | awk '$1 == \"SlurmdTimeout\" {print $3}'") == "301"
     elsewhere.lab.inventory_path.write_text(f"{text}\nslurm_conf: {{AccountingStorageEnforce: limits}}\n")
-    harmful = elsewhere.lab.slurmfab("deploy")
-    assert harmful.returncode == 1
+    harmful = ended(elsewhere.lab.slurmfab("deploy"), 1)
     assert "n2 is the host of the accounting database" in harmful.stderr
     elsewhere.lab.on("n2", "systemctl start ssh")
     elsewhere.lab.inventory_path.write_text(text)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, report, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, report, succeeded
 from lab_user import Person, snapshots
 
 from slurmfab.cluster.inventory.loading import lock_path
@@ -207,8 +207,7 @@ def test_a_key_that_the_installed_slurm_refuses_stops_the_run_before_anything_is
     text = deployed_lab.inventory_path.read_text()
     deployed_lab.inventory_path.write_text(text + "slurm_conf: {HashPluginn: hash/k12}\n")
     try:
-        done = deployed_lab.slurmfab("deploy")
-        assert done.returncode == 2
+        done = ended(deployed_lab.slurmfab("deploy"), 2)
         assert "HashPluginn" in done.stderr
         assert "Traceback" not in done.stderr
     finally:

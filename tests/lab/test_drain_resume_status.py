@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, ended, succeeded
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -102,8 +102,7 @@ def test_a_node_that_an_admin_drained_keeps_reason_and_state_until_any_is_said(c
     done = succeeded(cluster.slurmfab("drain", "n3", "--reason", "new disks"))
     assert "n3: idle, drain already (“fan is loud”, root" in done.stderr
 
-    done = cluster.slurmfab("resume", "n3")
-    assert done.returncode == 1
+    done = ended(cluster.slurmfab("resume", "n3"), 1)
     assert "fan is loud" in done.stdout
     assert "--any" in done.stdout
     assert state(cluster, "n3") == "drain|fan is loud"
@@ -166,8 +165,7 @@ def test_a_node_that_has_lost_a_gpu_when_resumed_stays_out_and_is_named(cluster:
     cluster.slurmfab("drain", "n2", "--reason", "new disks")
     cluster.on("n2", "mv /dev/nvidia1 /dev/gone")
     try:
-        done = cluster.slurmfab("resume", "n2")
-        assert done.returncode == 1
+        done = ended(cluster.slurmfab("resume", "n2"), 1)
         assert (
             "n2: not resumed: it has only 1 of 2 GPUs (the GPU in slot 0000:02:00.0 (/dev/nvidia1) is gone"
             in done.stdout
@@ -184,8 +182,7 @@ def test_a_node_with_processes_that_do_not_end_when_resumed_stays_out_and_names_
     left = f'exec -a "slurmstepd: [4711.0]" {STEP_DAEMON} 600'
     cluster.on("n3", f"systemd-run --quiet --unit=left bash -c '{left}'")
     cluster.on("ctl", "scontrol update NodeName=n3 State=DRAIN Reason='Kill task failed'")
-    done = cluster.slurmfab("resume", "n3")
-    assert done.returncode == 1
+    done = ended(cluster.slurmfab("resume", "n3"), 1)
     assert "processes of job 4711 do not end" in done.stdout
     assert state(cluster, "n3").startswith("drain|")
     cluster.on("n3", "systemctl stop left")
@@ -196,8 +193,7 @@ def test_a_node_with_processes_that_do_not_end_when_resumed_stays_out_and_names_
 def test_a_node_that_is_off_when_resumed_is_told_and_cured_once_it_is_back(cluster: DeployedLab, job: str) -> None:
     lab.kill_host(cluster.lab, "n3")
     try:
-        done = cluster.slurmfab("resume", "n[1-3]")
-        assert done.returncode == 3
+        done = ended(cluster.slurmfab("resume", "n[1-3]"), 3)
         assert "n3: " in done.stdout
     finally:
         lab.start_host(cluster.lab, "n3")
@@ -251,8 +247,7 @@ def test_a_node_with_gpus_that_is_off_at_a_change_keeps_its_gpus_or_nothing_is_t
 def test_wrong_words_when_given_change_nothing_and_say_why(
     cluster: DeployedLab, words: tuple[str, ...], expected: str
 ) -> None:
-    done = cluster.slurmfab(*words)
-    assert done.returncode == 2
+    done = ended(cluster.slurmfab(*words), 2)
     assert expected in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, ended
 from stock import shared_in_turn
 
 pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "drift")]
@@ -80,8 +80,7 @@ def drifted(deployed_lab: DeployedLab) -> Iterator[Story]:
 
 def looked(cluster: DeployedLab) -> tuple[dict[str, Any], str]:
     """What a plan says to machines and to people."""
-    done = cluster.slurmfab("plan", "--json", "-")
-    assert done.returncode == 4, done.stdout + done.stderr
+    done = ended(cluster.slurmfab("plan", "--json", "-"), 4)
     told: dict[str, Any] = json.loads(done.stdout)
     return told, done.stderr
 

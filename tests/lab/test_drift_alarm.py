@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, ended
 from stock import shared_in_turn
 
 pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "drift_alarm")]
@@ -25,8 +25,7 @@ def test_a_changed_file_when_the_alarm_runs_then_is_told_once_and_told_again_whe
 
     def alarm(code: int) -> str:
         """The mail of a run that ends with this exit code."""
-        done = deployed_lab.slurmfab("drift", "--json", str(tmp_path / "drift.json"))
-        assert done.returncode == code, done.stdout + done.stderr
+        ended(deployed_lab.slurmfab("drift", "--json", str(tmp_path / "drift.json")), code)
         mails = tmp_path / "mails"
         text = mails.read_text() if mails.exists() else ""
         mails.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, Founded, found, succeeded
+from lab_cluster import DeployedLab, Founded, ended, found, succeeded
 from lab_user import words_of
 from stock import Stock
 from suites import SHARES
@@ -125,8 +125,7 @@ def test_a_dnf_that_was_killed_when_deployed_again_then_its_packages_are_whole(
     files = " ".join(f"{PLACE}/{SLURMS[kind.word][0]}/*/{name}-2*.rpm" for name in names.split())
     reinstall = f"dnf -q -y --disableexcludes=all reinstall {files if kind == EL_OPENHPC else names}"
     assert founded.lab.on("n1", f"touch {KILLER}; {reinstall} >/dev/null 2>&1; echo $?; rm {KILLER}") == "137"
-    planned = founded.lab.slurmfab("plan")
-    assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
+    planned = ended(founded.lab.slurmfab("plan"), SOMETHING_TO_DO)
     assert "unfinished" in words_of(planned)
     checked = founded.lab.slurmfab("check-cluster", "--hosts", "n1")
     assert f"{kind.client} unfinished" in words_of(checked)
@@ -170,8 +169,7 @@ def test_packages_when_updated_then_newer_ones_are_there_and_slurm_stays(founded
     founded.lab.on("n1", SITES_OWN)
     slurmd = f"rpm --query {kind.daemon_packages['slurmd']}"
     before = founded.lab.on("n1", slurmd)
-    planned = founded.lab.slurmfab("update", "--hosts", "n1", "--plan")
-    assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
+    planned = ended(founded.lab.slurmfab("update", "--hosts", "n1", "--plan"), SOMETHING_TO_DO)
     assert "site-tool" in words_of(planned)
     succeeded(founded.lab.slurmfab("update", "--hosts", "n1", "--yes"))
     assert founded.lab.on("n1", "rpm --query site-tool") == "site-tool-2-1.noarch"

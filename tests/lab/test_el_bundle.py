@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, ended
 from lab_user import Person, snapshots, words_of
 from stock import Stock
 
@@ -56,8 +56,7 @@ class Dark:
 
     def fab(self, *words: str, code: int = 0) -> str:
         """What slurmfab prints; its exit code is this one."""
-        done = self.person.slurmfab(*words)
-        assert done.returncode == code, words_of(done)
+        done = ended(self.person.slurmfab(*words), code)
         return words_of(done)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import AS_SLURM
+from lab_cluster import AS_SLURM, ended
 from lab_user import words_of
 from stock import Stock
 from test_firewall import CONNECT, MANAGED, NAMED, Site
@@ -55,8 +55,7 @@ def test_a_cluster_when_firewalld_blocks_it_then_a_plan_tells_whom(site: Site) -
 def test_settings_that_are_not_permanent_when_a_zone_is_new_then_they_are_not_lost(site: Site) -> None:
     site.lab.on("ctl", "firewall-cmd --quiet --add-port=9999/tcp")
     site.write(MANAGED)
-    done = site.lab.slurmfab("deploy")
-    assert done.returncode == 1, words_of(done)
+    done = ended(site.lab.slurmfab("deploy"), 1)
     assert "firewalld has settings that are not permanent" in words_of(done)
     assert site.lab.on("ctl", f"firewall-cmd --list-ports; {LEFT}") == "9999/tcp"
     site.lab.on("ctl", "firewall-cmd --quiet --runtime-to-permanent")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, ended
 from lab_user import Person, running_lab, snapshots, words_of
 from suites import NEWEST
 
@@ -102,8 +102,7 @@ def test_a_preview_when_hosts_are_bare_then_shows_file_and_plan_and_touches_noth
     before = snapshots(bare, *UP)
     addresses = ",".join(bare.lab.host(name).address for name in UP)
     options = ["--user", "root", "--key", str(bare.lab.ssh_key), "--accept-new-host-keys"]
-    done = person.slurmfab("plan", "--hosts", addresses, *options)
-    assert done.returncode == 4, words_of(done)
+    done = ended(person.slurmfab("plan", "--hosts", addresses, *options), 4)
     assert "    controllers: [ctl]\n" in done.stdout
     assert "Packages to install on n[1,3]: " in done.stdout
     assert "+NodeName=n[1,3] NodeAddr=" in done.stdout

@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab, eventually, succeeded
+from lab_cluster import PROGRAM, DeployedLab, ended, eventually, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -63,8 +63,7 @@ class Bench:
 
     def measured(self, *words: str, code: int = 0) -> dict[str, dict[str, Any]]:
         """What `check-gpus` says of each node and pair, when it ends with this exit code."""
-        done = self.hosts.slurmfab("check-gpus", "--json", "-", *words)
-        assert done.returncode == code, words_of(done)
+        done = ended(self.hosts.slurmfab("check-gpus", "--json", "-", *words), code)
         return {"-".join(one["nodes"]): one for one in json.loads(done.stdout)["measurements"]}
 
     def table(self, host: str, *changes: str) -> None:

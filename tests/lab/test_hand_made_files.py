@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -107,8 +107,7 @@ def test_files_that_are_kept_when_the_cluster_file_says_otherwise_then_stay_and_
     by_hand.deploy()
     assert confs(by_hand) == before
     assert {host: by_hand.on(host, DAEMONS) for host in HOSTS} == daemons
-    checked = by_hand.slurmfab("check-cluster", "--only", "configuration")
-    assert checked.returncode == 1, checked.stdout
+    checked = ended(by_hand.slurmfab("check-cluster", "--only", "configuration"), 1)
     assert "slurm.conf: KillWait: 30 -> 60 (now -> in the cluster file)" in " ".join(checked.stdout.split())
 
     # Another directory of the state than that of slurm.conf is refused.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -131,8 +131,7 @@ def test_a_script_that_changes_or_goes_does_so_on_the_node_and_no_daemon_notices
 
 def test_a_script_that_cannot_run_is_refused_with_its_name_and_nothing_changes(ward: Ward) -> None:
     broken = ward.script("epilog.d/40-d", "echo no interpreter\n")
-    refused = ward.lab.slurmfab("deploy")
-    assert refused.returncode == 2
+    refused = ended(ward.lab.slurmfab("deploy"), 2)
     assert f"epilog: {broken}: its first line names no interpreter" in words_of(refused)
     assert ward.on("n1", "ls /etc/slurm/epilog.d") == "10-a\n20-b\n30-c"
     broken.unlink()
@@ -222,8 +221,7 @@ def test_a_node_with_two_troubles_names_both_and_stays_while_one_is_left(ward: W
 
 
 def test_a_node_whose_cause_is_there_is_not_resumed_and_told_why(ward: Ward) -> None:
-    refused = ward.lab.slurmfab("resume", "--hosts", "n1")
-    assert refused.returncode == 1
+    refused = ended(ward.lab.slurmfab("resume", "--hosts", "n1"), 1)
     assert "n1: not resumed: its health check finds: lab-unit is inactive." in words_of(refused)
     assert ward.on("ctl", STATE) == "MIXED+DRAIN"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import Person, words_of
 from lying_agent import honest_again, make_liar
 from stock import Stock, in_turn
@@ -120,8 +120,7 @@ def test_hostile_files_are_refused_before_a_host_is_asked(siege: Siege, tmp_path
 def test_the_hostile_user_is_removed_whatever_the_home_is_like(siege: Siege) -> None:
     siege.hosts.on("ctl", "scancel --user=mallory")
     siege.hosts.until("ctl", "squeue -h -u mallory", "")
-    gone = siege.hosts.slurmfab("remove-user", "mallory")
-    assert gone.returncode == 3, words_of(gone)
+    gone = ended(siege.hosts.slurmfab("remove-user", "mallory"), 3)
     assert siege.hosts.on("ctl", "getent passwd mallory; getent shadow mallory | cut -d: -f2,8", check=False) in (
         "", "!*:1"
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hand_made import KINDS, PASSWORD, HandMade, Jobs, made_by_hand, submit, wait_for
-from lab_cluster import report, succeeded
+from lab_cluster import ended, report, succeeded
 from lab_user import PLATFORM, Person, words_of
 from stock import Stock, in_turn
 from suites import SUITES
@@ -191,8 +191,7 @@ def imported(
         before = cluster.jobs(), cluster.daemons(), cluster.settings()
         options = ("--user", "root", "--key", str(made.ssh_key))
         done = succeeded(admin.slurmfab("import", "--hosts", made.host("ctl").address, *options))
-        planned = admin.slurmfab("plan", "--json", "plan.json")
-        assert planned.returncode == 4, words_of(planned)
+        planned = ended(admin.slurmfab("plan", "--json", "plan.json"), 4)
         plan = json.loads((admin.directory / "plan.json").read_text())
         yield Imported(cluster, admin, *before, words_of(done), plan, words_of(planned))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from fingerprints import every_file
 from hand_made import KINDS, HandMade
+from lab_cluster import ended
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -92,8 +93,7 @@ def test_a_password_in_slurm_conf_then_is_in_no_file_and_in_no_message_and_its_k
 def test_an_import_when_its_file_exists_then_asks_no_host_and_writes_nothing(site: Site) -> None:
     person = site.person("again")
     person.writes("cluster: mine\n")
-    done = person.slurmfab("import", "--hosts", "192.0.2.1")
-    assert done.returncode == 2, words_of(done)
+    done = ended(person.slurmfab("import", "--hosts", "192.0.2.1"), 2)
     assert "cluster.yaml exists already" in done.stderr
     assert files_of(person) == {"configs/cluster.yaml": "cluster: mine\n"}
 

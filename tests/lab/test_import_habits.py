@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from hand_made import ETC, PASSWORD, HandMade, worn
-from lab_cluster import succeeded
+from lab_cluster import ended, succeeded
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -54,8 +54,7 @@ def cluster(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pyte
 def test_a_worn_cluster_when_it_is_taken_over_then_keeps_every_file_daemon_and_job(cluster: Worn) -> None:
     before, admin, made = cluster.state(), cluster.admin, cluster.made.lab.lab
     options = ("--user", "root", "--key", str(made.ssh_key))
-    done = admin.slurmfab("import", "--hosts", made.host("ctl").address, *options)
-    assert done.returncode == LEFT_OUT, words_of(done)
+    done = ended(admin.slurmfab("import", "--hosts", made.host("ctl").address, *options), LEFT_OUT)
     assert "The first deployment will write" not in words_of(done)
     assert "will refuse this" not in words_of(done)
     known = loading.load(admin.cluster_file)
@@ -63,8 +62,7 @@ def test_a_worn_cluster_when_it_is_taken_over_then_keeps_every_file_daemon_and_j
     planned = admin.slurmfab("plan", "--json", "plan.json")
     plan = json.loads((admin.directory / "plan.json").read_text())
     assert (planned.returncode, plan["slurm_conf"], plan["daemons"]) == (LEFT_OUT, [], ""), words_of(planned)
-    deployed = admin.slurmfab("deploy")
-    assert deployed.returncode == LEFT_OUT, words_of(deployed)
+    deployed = ended(admin.slurmfab("deploy"), LEFT_OUT)
     assert cluster.state() == before
     again = admin.slurmfab("plan", "--json", "plan.json")
     second = json.loads((admin.directory / "plan.json").read_text())
@@ -88,8 +86,7 @@ def test_a_change_when_it_writes_the_files_anew_then_shows_no_password_keeps_it_
     admin.writes(admin.cluster_file.read_text().replace("slurm_conf:\n", "slurm_conf:\n  KillWait: 77\n", 1))
     planned = admin.slurmfab("plan")
     assert "KillWait" in words_of(planned)
-    done = admin.slurmfab("deploy")
-    assert done.returncode == LEFT_OUT, words_of(done)
+    done = ended(admin.slurmfab("deploy"), LEFT_OUT)
     assert cluster.made.on("n1", f"grep -h Pass= {ETC}/slurm.conf") == f"JobCompPass={PASSWORD}"
     assert "mps:200" in cluster.made.on("ctl", f"grep ^NodeName=n1 {ETC}/slurm.conf")
     after = cluster.made.jobs()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 
@@ -85,8 +85,7 @@ def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.
 def refused(site: Site, person: Person, *words: str) -> str:
     """What a command says that is refused; the person's files, all hosts and all jobs stay as they were."""
     files, hosts, jobs = files_of(person), snapshots(site.hosts, *ALL), site.jobs()
-    done = person.slurmfab(*words)
-    assert done.returncode == 2, words_of(done)
+    done = ended(person.slurmfab(*words), 2)
     assert (files_of(person), snapshots(site.hosts, *ALL), site.jobs()) == (files, hosts, jobs)
     assert f"{site.job} " in jobs
     assert "RUNNING" in jobs
@@ -173,8 +172,7 @@ def test_a_host_of_the_lock_that_another_cluster_took_meanwhile_is_left_as_it_is
 ) -> None:
     site.hosts.on("n2", f"{ELSEWHERE} /etc/slurm/slurm.conf")
     before = snapshots(site.hosts, "n2")
-    done = site.owner.slurmfab("deploy")
-    assert done.returncode == 3, words_of(done)
+    done = ended(site.owner.slurmfab("deploy"), 3)
     assert "n2: it belongs to the cluster xray, whose controller is zed(10.99.0.1)" in words_of(done)
     done = succeeded(site.owner.slurmfab("remove-node", "n2"))
     assert "slurmd runs there. So nothing was changed there." in words_of(done)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -107,8 +107,7 @@ def test_the_slurm_user_when_it_logs_in_elsewhere_then_its_key_is_accepted_from_
 def test_a_node_when_added_by_address_and_port_then_it_runs_jobs_with_the_others(founded: Founded) -> None:
     founded.hosts.on("n3", f"sed -i '$aPort 22\\nPort {PORT}' /etc/ssh/sshd_config && systemctl restart ssh")
     place = f"[{founded.address('n3')}]:{PORT}"
-    refused = founded.person.slurmfab("add-node", place)
-    assert refused.returncode == 2
+    refused = ended(founded.person.slurmfab("add-node", place), 2)
     assert f"  {place}: ssh-ed25519 SHA256:" in words_of(refused)
     key = founded.hosts.lab.host("n3").host_keys["ssh-ed25519"]
     with (founded.person.home / ".ssh/known_hosts").open("a") as file:
@@ -164,8 +163,7 @@ def test_nodes_when_one_has_ipv4_alone_and_one_ipv6_alone_then_both_are_named_an
     """On both versions Slurm starts with such nodes, and a job's srun on one fails to launch tasks on the other."""
     ctl, n2, n3 = (mixed.lab.host(name) for name in ("ctl", "n2", "n3"))
     own = with_addresses(mixed, tmp_path, "n[2-3]", {"ctl": ctl.ipv6, "n2": n2.address, "n3": n3.address})
-    refused = own.slurmfab("deploy")
-    assert refused.returncode == 2
+    refused = ended(own.slurmfab("deploy"), 2)
     assert f"n3: reached by IPv4 ({n3.address}); n2: no IPv4 address of its own ({n2.address})" in words_of(refused)
     assert mixed.on("n2", "ls /etc/slurm/slurm.conf", check=False) == ""
 
@@ -183,8 +181,7 @@ def test_a_cluster_on_ipv4_when_its_hosts_get_ipv6_addresses_then_a_node_without
     places = {name: lab.host(name).ipv6 for name in ("ctl", "n1", "n2")}
     after = with_addresses(mixed, tmp_path, "n[1-2]", places)
     if lab.suite == "trixie":
-        refused = after.slurmfab("deploy")
-        assert refused.returncode == 1
+        refused = ended(after.slurmfab("deploy"), 1)
         assert "--allow controller-ipv6" in words_of(refused)
         mixed.on("ctl", f"scancel {job}")
         mixed.until("ctl", f"squeue --noheader -j {job} -o %T", "")

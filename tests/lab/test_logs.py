@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, eventually, succeeded
 
 pytestmark = pytest.mark.lab
 
@@ -69,6 +69,5 @@ def test_the_logs_of_a_node_with_another_munge_key_show_why_it_is_refused(deploy
 
 
 def test_a_job_that_is_unknown_is_named(deployed_lab: DeployedLab) -> None:
-    done = deployed_lab.slurmfab("logs", "4711")
-    assert done.returncode == 1
+    done = ended(deployed_lab.slurmfab("logs", "4711"), 1)
     assert "Job 4711 is not known" in done.stderr

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -60,8 +60,7 @@ def test_gpus_when_the_file_divides_them_then_the_plan_says_so_and_a_job_is_not_
     planned = words_of(cluster.slurmfab("plan"))
     assert "n1: 2 GPUs become 3g.20gb, 2g.10gb, 2g.10gb (mig) while the node is drained" in planned
     assert "--drain-first." in planned
-    refused = cluster.slurmfab("deploy")
-    assert refused.returncode == 1, words_of(refused)
+    refused = ended(cluster.slurmfab("deploy"), 1)
     assert "n1: GPUs divided into other MIG instances" in words_of(refused)
     assert gres(cluster) == f"mix gpu:{MODEL}:2"
     cluster.on("ctl", f"scancel {job}")
@@ -70,8 +69,7 @@ def test_gpus_when_the_file_divides_them_then_the_plan_says_so_and_a_job_is_not_
 
 def test_gpus_when_a_process_has_one_open_then_it_is_named_and_the_node_stays_drained(cluster: DeployedLab) -> None:
     pid = cluster.on("n1", f'python3 -c "{HOLDER}" >/dev/null 2>&1 & echo $!')
-    failed = cluster.slurmfab("deploy")
-    assert failed.returncode == 3, words_of(failed)
+    failed = ended(cluster.slurmfab("deploy"), 3)
     assert f"(/dev/nvidia1) is in use, so no GPU was divided: PID {pid} (python3" in words_of(failed)
     assert gres(cluster) == f"drain gpu:{MODEL}:2"
     cluster.on("n1", f"kill {pid}; nvidia-smi -L | grep -c MIG", check=False)
@@ -100,8 +98,7 @@ def test_instances_when_a_hand_destroys_them_then_the_check_says_so_and_a_deploy
     cluster: DeployedLab,
 ) -> None:
     cluster.on("n1", "nvidia-smi mig -i 00000000:02:00.0 -dgi")
-    done = cluster.slurmfab("check-cluster", "--only", "gpus")
-    assert done.returncode == 1
+    done = ended(cluster.slurmfab("check-cluster", "--only", "gpus"), 1)
     assert "is in MIG mode without instances, and should be 2g.10gb, 2g.10gb, 3g.20gb" in words_of(done)
     cluster.deploy()
     passes_checks(cluster)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import words_of
 from stock import Stock
 
@@ -84,8 +84,7 @@ def test_nodes_of_two_systems_when_they_fetch_slurms_files_then_jobs_run_on_both
 
 
 def test_an_upgrade_when_it_is_to_a_suite_then_it_is_refused_because_not_all_have_suites(deployed: DeployedLab) -> None:
-    refused = deployed.slurmfab("upgrade", "--plan", "--suite", "sid")
-    assert refused.returncode == 2, words_of(refused)
+    refused = ended(deployed.slurmfab("upgrade", "--plan", "--suite", "sid"), 2)
     assert "--suite sid: n[2,5] would not get its Slurm" in words_of(refused)
 
 

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab, eventually, succeeded
+from lab_cluster import DeployedLab, ended, eventually, succeeded
 from lab_user import words_of
 from stock import Stock
 
@@ -55,8 +55,7 @@ def test_hosts_of_two_systems_when_upgraded_then_each_gets_its_packages_and_a_jo
     hosts.until("ctl", VERSIONS, "n1 24.11 n2 24.11")
     job = hosts.on("ctl", f"{AS_SLURM}sbatch --parsable -w n2 --mem=50 --wrap '{LONG}'")
     hosts.until("ctl", f"squeue -h -j {job} -o %t", "R")
-    planned = hosts.slurmfab("upgrade", "--plan", "--to", "26.05", "--json", "-")
-    assert planned.returncode == 4, words_of(planned)
+    planned = ended(hosts.slurmfab("upgrade", "--plan", "--to", "26.05", "--json", "-"), 4)
     found = json.loads(planned.stdout)["hosts"]
     assert found["n1"]["offered"]["slurmd"].startswith("26.05")
     assert found["n2"]["offered"]["slurm-slurmd"].startswith("26.05")
@@ -71,7 +70,7 @@ def test_hosts_of_two_systems_when_upgraded_then_each_gets_its_packages_and_a_jo
         succeeded(hosts.slurmfab(task))
 
     (backup,) = (hosts.inventory_path.parent / f"{hosts.inventory_path.stem}.backups").glob("*.tar")
-    succeeded(hosts.slurmfab("upgrade", "--back", str(backup), "--yes"))
+    back = succeeded(hosts.slurmfab("upgrade", "--back", str(backup), "--yes"))
     hosts.until("ctl", VERSIONS, "n1 24.11 n2 24.11", patience=120)
     assert hosts.inventory_path.read_text() == file
     # The state of the backup has the job, which has ended since.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from stock import Stock
 from suites import PACKAGES, SUITES
 
@@ -48,12 +48,10 @@ def test_a_node_that_apt_has_upgraded_by_hand_is_told_and_mended_as_told(cluster
     cluster.until("ctl", RUNS.format(job), "RUNNING")
     upgraded(cluster, "n1", "slurmd")
 
-    plan = cluster.slurmfab("plan")
-    assert plan.returncode == 3
+    plan = ended(cluster.slurmfab("plan"), 3)
     assert "its Slurm is 26.05" in plan.stderr, plan.stderr
     assert "apt-get install --allow-downgrades" in plan.stdout, plan.stdout
-    checked = cluster.slurmfab("check-cluster", "--only", "release")
-    assert checked.returncode == 1
+    checked = ended(cluster.slurmfab("check-cluster", "--only", "release"), 1)
     assert "refuses what a newer slurmd or command sends" in checked.stdout
     told = re.search(
         r"repair: (apt-get install --allow-downgrades [^;]*) there; then \w+ deploy --hosts n1", checked.stdout

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 
@@ -89,8 +89,7 @@ def test_users_with_other_numbers_when_deployed_plainly_are_refused_with_both_wa
 
 def test_a_plan_to_move_them_counts_their_files_and_touches_nothing(hosts: DeployedLab) -> None:
     before = snapshots(hosts, *ALL)
-    done = hosts.slurmfab("plan", "--move-ids")
-    assert done.returncode == 4, words_of(done)
+    done = ended(hosts.slurmfab("plan", "--move-ids"), 4)
     assert f"uid: {SLURM} -> {FIRST}" in done.stdout
     assert "5 files below /home, /srv, /var (local file systems), 0 processes" in done.stdout
     assert "2 files below /var (local file systems), 0 processes" in done.stdout
@@ -160,12 +159,10 @@ def test_a_saved_plan_that_moves_a_user_of_running_daemons_is_done_as_shown_and_
 ) -> None:
     text = hosts.inventory_path.read_text()
     hosts.inventory_path.write_text(f"{text}ids: {{slurm: {FIRST}, munge: {OTHER_MUNGE}}}\n")
-    refused = hosts.slurmfab("deploy")
-    assert refused.returncode == 1
+    refused = ended(hosts.slurmfab("deploy"), 1)
     assert f"ctl,n[1-2]: munge: uid {WANTED_MUNGE} -> {OTHER_MUNGE}" in words_of(refused)
     saved = tmp_path / "plan"
-    plan = hosts.slurmfab("plan", "--move-ids", "--save", str(saved))
-    assert plan.returncode == 4, words_of(plan)
+    plan = ended(hosts.slurmfab("plan", "--move-ids", "--save", str(saved)), 4)
     assert "1 process; slurmctld, munge stop for it, running jobs go on; without slurmctld, Slurm's commands wait" in (
         plan.stdout
     )

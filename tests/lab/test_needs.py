@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, report
+from lab_cluster import AS_SLURM, DeployedLab, ended, report
 from stock import Stock, in_turn
 
 from slurmfab.cluster.slurm.versions import distribution_version, reconfigure_renews_daemons
@@ -92,8 +92,7 @@ class Changing:
 
     def plan(self) -> dict[str, Any]:
         self.write()
-        done = self.lab.slurmfab("plan", "--json", "-")
-        assert done.returncode == 4, done.stderr
+        done = ended(self.lab.slurmfab("plan", "--json", "-"), 4)
         return report(subprocess.CompletedProcess([], 0, done.stdout, done.stderr))
 
     def shown(self, key: str) -> str:

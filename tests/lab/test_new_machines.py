@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -69,8 +69,7 @@ def test_machines_that_are_new_when_they_come_then_each_runs_jobs_and_the_runnin
     lock = json.loads(rack.lock.read_text())
     lock["hosts"]["n2"]["hardware"]["RealMemory"] += 4096
     rack.lock.write_text(json.dumps(lock))
-    refused = rack.person.slurmfab("replace-node", "n2")
-    assert refused.returncode == 2, words_of(refused)
+    refused = ended(rack.person.slurmfab("replace-node", "n2"), 2)
     assert "--accept-hardware" in words_of(refused)
     rack.done("replace-node", "n2", "--accept-hardware")
     assert rack.hosts.on("ctl", AS_SLURM + "srun -w n2 hostname") == "n2"

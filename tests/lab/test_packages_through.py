@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from fingerprints import AT_WORK
-from lab_cluster import AS_SLURM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import HOLD_LOCK, Person, wait_for_dpkg, words_of
 from stock import Stock, in_turn
 
@@ -62,8 +62,7 @@ def test_nodes_without_a_mirror_when_they_are_deployed_then_the_controller_fetch
     through: Through,
 ) -> None:
     lab.kill_host(through.hosts.lab, "n3")
-    done = through.person.slurmfab("deploy")
-    assert done.returncode == 3, words_of(done)
+    done = ended(through.person.slurmfab("deploy"), 3)
     told = re.search(r"ctl fetched (\d+) files of packages once \(\d.*\) and passed on (\d+) \(", words_of(done))
     assert told, words_of(done)
     fetched, passed_on = map(int, told.groups())

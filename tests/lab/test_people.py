@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import PLATFORM, words_of
 from stock import Stock, in_turn
 from suites import PACKAGES
@@ -195,13 +195,11 @@ def test_a_number_that_somebody_else_has_on_one_host_stops_the_run_before_any_ch
     peopled.hosts.on("n2", "useradd --uid 3500 stranger; groupadd --gid 1600 dan")
     before, lock_before = peopled.state(), lock.read_text()
     peopled.write(text + "  - {name: dan, uid: 3500}\n")
-    refused = peopled.hosts.slurmfab("deploy")
-    assert refused.returncode == 1
+    refused = ended(peopled.hosts.slurmfab("deploy"), 1)
     assert "n2: UID 3500, wanted for dan, belongs to stranger there." in words_of(refused)
     assert "Nothing was changed." in refused.stderr
     peopled.write(text)
-    added = peopled.hosts.slurmfab("add-user", "fred", "--uid", "3500")
-    assert added.returncode == 1
+    added = ended(peopled.hosts.slurmfab("add-user", "fred", "--uid", "3500"), 1)
     assert "n2: UID 3500, wanted for fred, belongs to stranger there." in words_of(added)
     assert (peopled.state(), peopled.text, lock.read_text()) == (before, text, lock_before)
     peopled.hosts.on("n2", "userdel stranger; groupdel dan")
@@ -250,8 +248,7 @@ def test_somebody_whose_jobs_run_is_not_removed(peopled: Peopled) -> None:
 def test_somebody_whose_processes_run_is_not_removed_and_their_names_steer_no_terminal(peopled: Peopled) -> None:
     peopled.hosts.on("n1", ODD_PROCESS)
     peopled.hosts.until("n1", "pgrep -u eve -c wanted", "1")
-    refused = peopled.hosts.slurmfab("remove-user", "eve")
-    assert refused.returncode == 1
+    refused = ended(peopled.hosts.slurmfab("remove-user", "eve"), 1)
     assert "n1: eve has processes here:" in words_of(refused)
     assert r"(\x1b[2J\x07\rwanted)" in words_of(refused)
     assert not set(refused.stderr + refused.stdout) & set("\x1b\x07\r")
@@ -337,8 +334,7 @@ def test_a_home_that_is_somebody_elses_is_told_of_and_left(peopled: Peopled) -> 
     peopled.hosts.on("n1", "chown root /home/ann")
     told = succeeded(peopled.hosts.slurmfab("deploy"))
     assert "n1: /home/ann belongs to UID 0 and not to ann (UID 2000); it was not changed." in told.stderr
-    found = peopled.hosts.slurmfab("check-cluster", "--only", "people")
-    assert found.returncode == 1
+    found = ended(peopled.hosts.slurmfab("check-cluster", "--only", "people"), 1)
     assert "/home/ann belongs to UID 0 instead of ann" in found.stdout
     peopled.hosts.on("n1", "chown ann /home/ann")
     assert peopled.hosts.slurmfab("check-cluster", "--only", "people").returncode == 0
@@ -352,8 +348,7 @@ def test_what_a_user_does_to_the_home_stops_no_deployment_and_not_the_users_remo
     peopled.write(peopled.text.replace(key, peopled.make_key("mallory2")))
     peopled.hosts.on("n2", HANGING_HOME)
     try:
-        told = peopled.hosts.slurmfab("deploy")
-        assert told.returncode == 3, words_of(told)
+        told = ended(peopled.hosts.slurmfab("deploy"), 3)
         unreached = "n2: person-home:/home/mallory: the home of mallory, /home/mallory, cannot be reached: "
         assert f"{unreached}it does not answer; is its file server up?" in told.stdout
         for host, cause in (
@@ -381,8 +376,7 @@ def test_a_node_that_joins_gets_all_people_unless_somebody_there_is_in_the_way(p
     peopled.hosts.on("n2", "systemctl stop user@2000; userdel ann; useradd --uid 2000 stranger")
     join = ("add-node", peopled.hosts.lab.host("n2").address, "--accept-new-host-keys")
     before = peopled.text
-    refused = peopled.hosts.slurmfab(*join)
-    assert refused.returncode == 1
+    refused = ended(peopled.hosts.slurmfab(*join), 1)
     assert "n2: UID 2000, wanted for ann, belongs to stranger there." in words_of(refused)
     assert peopled.text == before
     peopled.hosts.on("n2", "userdel stranger")
@@ -398,6 +392,5 @@ def test_people_are_left_to_a_directory_service_where_the_file_says_so(peopled: 
     assert peopled.state() == before
     assert peopled.hosts.slurmfab("check-cluster", "--only", "people").returncode == 0
     peopled.hosts.on("n1", "usermod --uid 4000 ann")
-    found = peopled.hosts.slurmfab("check-cluster", "--only", "people")
-    assert found.returncode == 1
+    found = ended(peopled.hosts.slurmfab("check-cluster", "--only", "people"), 1)
     assert "ann has UID and GID 4000 and 2000, not 2000 and 2000" in found.stdout

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, eventually, succeeded
 from lab_user import words_of
 from power_switch import PASSWORD, SITES, PowerSwitch, switched
 from stock import Stock, in_turn
@@ -92,12 +92,10 @@ def test_an_idle_node_is_switched_off_and_a_drained_one_stays_on(sleepers: Sleep
 
 
 def test_commands_name_a_sleeping_node_as_asleep(sleepers: Sleepers) -> None:
-    deployed = sleepers.hosts.slurmfab("deploy")
-    assert deployed.returncode == 3, words_of(deployed)
+    deployed = ended(sleepers.hosts.slurmfab("deploy"), 3)
     assert "n1: asleep: it is asleep" in deployed.stderr, words_of(deployed)
     assert "unreachable" not in words_of(deployed)
-    checked = sleepers.hosts.slurmfab("check-cluster", "--only", "reachable,power,network")
-    assert checked.returncode == 5, words_of(checked)
+    checked = ended(sleepers.hosts.slurmfab("check-cluster", "--only", "reachable,power,network"), 5)
     assert "n1 is asleep" in words_of(checked)
 
 

@@ -9,7 +9,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -52,8 +52,7 @@ def test_report_when_a_node_is_drained_and_another_is_down_then_the_page_says_so
     assert cluster.slurmfab("drain", "n1", "--reason", HOSTILE).returncode == 0
     lab.kill_host(cluster.lab, "n2")
     path = tmp_path / "page.html"
-    done = cluster.slurmfab("report", "--check", "--output", str(path))
-    assert done.returncode == 3, done.stdout + done.stderr
+    done = ended(cluster.slurmfab("report", "--check", "--output", str(path)), 3)
     assert "Without answers of n2" in done.stdout
     page = path.read_text()
     assert HOSTILE not in page
@@ -63,6 +62,5 @@ def test_report_when_a_node_is_drained_and_another_is_down_then_the_page_says_so
     assert "no answer" in row_of(page, "n2")
     assert re.search('class="fail">✗<', page)
 
-    again = cluster.slurmfab("report", "--output", str(path))
-    assert again.returncode == 3, again.stdout + again.stderr
+    ended(cluster.slurmfab("report", "--output", str(path)), 3)
     assert re.search('class="fail">✗<', path.read_text()), "the checks of before were kept"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, ended, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -90,8 +90,7 @@ def test_a_change_that_is_rolled_back_leaves_files_daemons_jobs_and_the_cluster_
     run = change(hosts)
     changed = sums(hosts)
 
-    shown = hosts.slurmfab("rollback", "--dry-run")
-    assert shown.returncode == 4, words_of(shown)
+    shown = ended(hosts.slurmfab("rollback", "--dry-run"), 4)
     assert "-SlurmdTimeout=345" in shown.stdout
     assert "+SlurmdTimeout=300" in shown.stdout
     assert f"{hosts.inventory_path} would be changed back:" in shown.stdout
@@ -99,8 +98,7 @@ def test_a_change_that_is_rolled_back_leaves_files_daemons_jobs_and_the_cluster_
     assert last(hosts) == run
 
     waiting = hosts.on("ctl", AS_SLURM + "sbatch --parsable --hold -p extra --wrap 'sleep 1'")
-    refused = hosts.slurmfab("rollback")
-    assert refused.returncode == 1, words_of(refused)
+    refused = ended(hosts.slurmfab("rollback"), 1)
     assert f"job {waiting} of slurm" in refused.stdout + refused.stderr
     assert sums(hosts) == changed
     hosts.on("ctl", f"scancel {waiting}")
@@ -191,8 +189,7 @@ def test_a_node_that_is_down_is_named_and_brought_back_by_the_same_command_later
     hosts.deploy()
     run = last(hosts)
     lab.kill_host(hosts.lab, "n2")
-    done = hosts.slurmfab("rollback")
-    assert done.returncode == 3, words_of(done)
+    done = ended(hosts.slurmfab("rollback"), 3)
     assert f"To continue with n2 later: slurmfab rollback {run}" in done.stderr
     assert sums(hosts, "ctl", "n1") == {"ctl": before["ctl"], "n1": before["n1"]}
 
@@ -258,8 +255,7 @@ def test_a_step_that_fails_on_the_controller_does_not_hide_that_slurmctld_answer
 
 def test_the_first_deployment_goes_only_when_it_is_named_and_when_no_job_is_hurt(hosts: DeployedLab, job: str) -> None:
     first = history(hosts)[0]["run"]
-    refused = hosts.slurmfab("rollback", first)
-    assert refused.returncode == 1, words_of(refused)
+    refused = ended(hosts.slurmfab("rollback", first), 1)
     assert f"job {job} of slurm" in refused.stdout + refused.stderr
     hosts.on("ctl", f"scancel {job}")
     hosts.until("ctl", "squeue -h", "")

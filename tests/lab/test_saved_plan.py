@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, program, report, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, program, report, succeeded
 from lab_user import running_lab, words_of
 from suites import NEWEST
 
@@ -37,8 +37,7 @@ def whole_again(deployed_lab: DeployedLab) -> Iterator[DeployedLab]:
 
 def saved(cluster: DeployedLab, path: Path) -> dict[str, Any]:
     """Save a plan in which there is something to do, and return what it showed."""
-    done = cluster.slurmfab("plan", "--save", str(path), "--json", "-")
-    assert done.returncode == 4, words_of(done)
+    done = ended(cluster.slurmfab("plan", "--save", str(path), "--json", "-"), 4)
     assert f"Saved in {path}.\nNext: slurmfab deploy --plan {path} --cluster " in done.stderr
     assert path.stat().st_mode & 0o777 == 0o600
     told: dict[str, Any] = json.loads(done.stdout)

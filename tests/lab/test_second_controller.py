@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, report
+from lab_cluster import AS_SLURM, DeployedLab, ended, report
 from stock import shared_in_turn
 
 pytestmark = [pytest.mark.lab, shared_in_turn("restarted_lab", "second_controller")]
@@ -67,8 +67,7 @@ def test_a_second_controller_that_does_not_see_the_state_is_refused_and_nothing_
     before = {host: lab.on(host, FILES, check=False) for host in ALL_HOSTS}
     lab.inventory_path.write_text(running.with_backup("/srv/state"))
     try:
-        done = lab.slurmfab("deploy")
-        assert done.returncode == 2
+        done = ended(lab.slurmfab("deploy"), 2)
         assert "/srv/state is not the same directory on" in done.stderr
         assert {host: lab.on(host, FILES, check=False) for host in ALL_HOSTS} == before
     finally:

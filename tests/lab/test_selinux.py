@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 import selinux_kernel
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import words_of
 from stock import Stock
 
@@ -109,8 +109,7 @@ def test_the_policy_when_deployed_then_it_learned_of_slurms_keys_once(labelled: 
 def test_a_label_when_changed_then_a_plan_shows_it_and_a_deployment_mends_it(labelled: DeployedLab) -> None:
     wrong = "import os;os.setxattr('/etc/slurm/slurm.conf','security.selinux',b'unconfined_u:object_r:tmp_t:s0')"
     labelled.on("n1", f'python3 -c "{wrong}"')
-    planned = labelled.slurmfab("plan")
-    assert planned.returncode == SOMETHING_TO_DO, words_of(planned)
+    planned = ended(labelled.slurmfab("plan"), SOMETHING_TO_DO)
     assert "label of /etc/slurm/slurm.conf: tmp_t -> etc_t" in planned.stdout
     labelled.deploy()
     assert types(labelled, "n1", "/etc/slurm/slurm.conf") == ["etc_t"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -92,8 +92,7 @@ def test_files_of_the_site_then_lie_there_too_and_refused_ones_are_taken_back(sh
     shared.deploy(KEY, setting, TOPOLOGY)
     assert shared.lab.on("n2", "readlink -f /etc/slurm/topology.conf") == "/shared/slurm/etc/topology.conf"
     place.write_text("SwitchName=a Switches=nothing-known\n")
-    done = shared.lab.slurmfab("deploy")
-    assert done.returncode == 1, done.stdout + done.stderr
+    ended(shared.lab.slurmfab("deploy"), 1)
     assert shared.lab.on("n1", "systemctl is-active slurmd; cat /etc/slurm/topology.conf") == f"active\n{TREE}".strip()
     assert shared.lab.on("ctl", "systemctl is-active slurmctld") == "active"
     place.write_text(TREE)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, ExtendedLab, succeeded
+from lab_cluster import AS_SLURM, ExtendedLab, ended, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -180,8 +180,7 @@ def test_a_removed_node_keeps_none_of_it_and_nobody_is_hurt(site: Site) -> None:
     assert "Ours." in site.lab.on("n2", "findmnt -n /srv/data >&2; cat /etc/motd")
     assert "slurmfab" in site.lab.on("n2", "cat /etc/pam.d/sshd")
     site.lab.on("n2", BUSY)
-    done = site.lab.slurmfab("remove-node", "n2")
-    assert done.returncode == 1, words_of(done)
+    done = ended(site.lab.slurmfab("remove-node", "n2"), 1)
     assert "/srv/data is not unmounted: it is in use by busy.service" in words_of(done)
     site.lab.on("n2", "systemctl stop busy")
     succeeded(site.lab.slurmfab("remove-node", "n2"))

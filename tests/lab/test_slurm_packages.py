@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from public_key import KEY
 from stock import Stock
 from suites import SUITES
@@ -95,8 +95,7 @@ def test_a_cluster_with_a_database_of_its_own_gets_the_slurm_of_another_suite_an
 def test_a_new_cluster_gets_the_slurm_of_the_repository(lab: DeployedLab, text: str) -> None:
     (lab.inventory_path.parent / "wrong.asc").write_text(KEY)
     lab.inventory_path.write_text(text + REPOSITORY.replace("slurm.asc", "wrong.asc"))
-    refused = lab.slurmfab("deploy")
-    assert refused.returncode == 1
+    refused = ended(lab.slurmfab("deploy"), 1)
     assert "is not the one in the file of slurm.source.key" in refused.stdout + refused.stderr
     assert lab.on("n1", OURS) == ""
     lab.inventory_path.write_text(text + REPOSITORY)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import ExtendedLab, succeeded
+from lab_cluster import ExtendedLab, ended, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -136,8 +136,7 @@ def test_mail_when_the_relay_refuses_the_login_then_is_a_finding_with_its_words(
     site.lab.inventory_path.write_text(text.replace("n1:2587", "n1:2465").replace("starttls", "on"))
     assert "another" not in site.lab.slurmfab("plan").stdout
     site.lab.deploy()
-    done = site.lab.slurmfab("check-cluster", "--only", "mail")
-    assert done.returncode == 1, done.stdout
+    done = ended(site.lab.slurmfab("check-cluster", "--only", "mail"), 1)
     assert "rejected the mail" in done.stdout
     assert "who are you?" in site.lab.on("ctl", "journalctl --sync; journalctl --no-pager -t msmtp")
     assert "journalctl -t msmtp" in done.stdout

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import words_of
 from stand_ins import NFS_SERVER
 from stock import Stock, in_turn
@@ -197,8 +197,7 @@ def test_rollback_brings_mounts_back_and_takes_them_away(stored: Stored) -> None
 
 def test_a_host_whose_kernel_has_no_nfs_server_is_named_and_others_go_on(stored: Stored) -> None:
     stored.write(EXPORTS)
-    refused = stored.lab.slurmfab("deploy")
-    assert refused.returncode == 3
+    refused = ended(stored.lab.slurmfab("deploy"), 3)
     assert "has no NFS server" in words_of(refused)
     assert "name another host in exports" in words_of(refused)
     assert "nfs-server is" in stored.check()["exports_are_served/n2"]["cause"]

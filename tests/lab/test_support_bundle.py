@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, ended
 from stock import Stock, in_turn
 
 from slurmfab.commands.support_bundle.redaction import Filter
@@ -123,8 +123,7 @@ class Site:
 
     def bundle(self, *words: str, code: int = 0) -> tuple[str, dict[str, str]]:
         """What the command printed, and the texts in the archive by their names without its directory."""
-        done = self.lab.slurmfab("support-bundle", "--json", "-", *words)
-        assert done.returncode == code, done.stdout + done.stderr
+        done = ended(self.lab.slurmfab("support-bundle", "--json", "-", *words), code)
         path = Path(json.loads(done.stdout)["file"])
         assert path.stat().st_mode & 0o777 == 0o600
         with tarfile.open(path) as tar:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab, succeeded
+from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -28,8 +28,7 @@ def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLa
 
 def test_switches_when_a_node_sees_none_then_that_is_said(cluster: DeployedLab) -> None:
     cluster.on("n1", LLDPCTL.replace("NAME", "leaf1.example.org"))
-    done = cluster.slurmfab("topology")
-    assert done.returncode == 1
+    done = ended(cluster.slurmfab("topology"), 1)
     assert "n2: no switch is seen from here" in words_of(done)
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, succeeded
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, ended, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -81,8 +81,7 @@ def begun(cluster: DeployedLab) -> subprocess.Popen[str]:
 
 def test_the_plan_tells_what_is_updated_and_what_is_not(cluster: DeployedLab) -> None:
     cluster.on("ctl", "scontrol update NodeName=n2 State=DRAIN Reason='loose cable'")
-    done = cluster.slurmfab("update", "--plan", "--json", "-")
-    assert done.returncode == 4, done.stderr
+    done = ended(cluster.slurmfab("update", "--plan", "--json", "-"), 4)
     told: dict[str, Any] = json.loads(done.stdout)
     found = {host: group for group in told["groups"] for host in group["hosts"]}
     assert [found[host]["packages"] for host in HOSTS] == [

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 from hand_made import HandMade, Jobs, made_by_hand, wait_for
-from lab_cluster import succeeded
+from lab_cluster import ended, succeeded
 from lab_user import Person, words_of
 from stock import Stock
 from suites import PACKAGES, SUITES
@@ -86,8 +86,7 @@ def has_come(taken: Taken, process: subprocess.Popen[str]) -> str:
 def test_a_cluster_made_by_hand_when_its_upgrade_is_killed_then_the_same_command_ends_it(taken: Taken) -> None:
     cluster, admin = taken.cluster, taken.admin
     upgrade = ("upgrade", "--to", "26.05", "--at-once", "1")
-    planned = admin.slurmfab(*upgrade, "--plan")
-    assert planned.returncode == 4, words_of(planned)
+    ended(admin.slurmfab(*upgrade, "--plan"), 4)
     process = admin.start(*upgrade)
     has_come(taken, process)
     process.kill()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, ended
 from stock import Stock
 from suites import PACKAGES, SUITES
 
@@ -39,8 +39,7 @@ def trixie(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab
 
 def planned(lab: DeployedLab, *words: str, code: int) -> dict[str, Any]:
     """The plan of an upgrade as JSON."""
-    done = lab.slurmfab("upgrade", "--plan", "--json", "-", *words)
-    assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+    done = ended(lab.slurmfab("upgrade", "--plan", "--json", "-", *words), code)
     values: dict[str, Any] = json.loads(done.stdout)
     return values
 

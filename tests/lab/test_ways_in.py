@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import DeployedLab, ended, eventually
 from lab_user import Person, installed, running_lab, words_of
 from suites import NEWEST
 
@@ -105,8 +105,7 @@ def test_sudo_without_a_password_when_planned_then_every_host_answers(
     trusted: None,  # noqa: ARG001
 ) -> None:
     writes(person, hosts, by_key(hosts))
-    done = person.slurmfab("plan")
-    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+    done = ended(person.slurmfab("plan"), SOMETHING_TO_DO)
     assert "would be made" in done.stdout
 
 
@@ -114,8 +113,7 @@ def test_sudo_with_a_password_when_it_comes_by_standard_input_then_every_host_an
     hosts: DeployedLab, person: Person
 ) -> None:
     writes(person, hosts, by_key(hosts))
-    done = person.slurmfab("plan", "--ask-sudo-password", stdin=password(hosts))
-    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+    ended(person.slurmfab("plan", "--ask-sudo-password", stdin=password(hosts)), SOMETHING_TO_DO)
 
 
 def test_sudo_with_a_password_when_there_is_a_terminal_then_asks_there_once_for_all_hosts(
@@ -163,8 +161,7 @@ def test_sudo_with_a_wrong_password_when_planned_then_each_host_says_so_in_one_l
     hosts: DeployedLab, person: Person
 ) -> None:
     writes(person, hosts, by_key(hosts))
-    done = person.slurmfab("plan", "--ask-sudo-password", stdin="not-the-password\n")
-    assert done.returncode == 1
+    done = ended(person.slurmfab("plan", "--ask-sudo-password", stdin="not-the-password\n"), 1)
     assert words_of(done).count(f"{fold(ALL)}: sudo does not accept the password.") == 1
     assert "not-the-password" not in words_of(done)
 
@@ -173,8 +170,7 @@ def test_sudo_with_a_password_when_nobody_can_be_asked_then_it_is_told_on_which_
     hosts: DeployedLab, person: Person
 ) -> None:
     writes(person, hosts, by_key(hosts))
-    done = person.slurmfab("plan")
-    assert done.returncode == 1
+    done = ended(person.slurmfab("plan"), 1)
     assert words_of(done).count(f"{fold(ALL)}: sudo asks for a password; give it with --ask-sudo-password.") == 1
 
 
@@ -194,8 +190,7 @@ def test_a_login_that_is_not_root_when_sudo_was_not_asked_for_then_that_is_said(
     hosts: DeployedLab, person: Person
 ) -> None:
     writes(person, hosts, f"{{user: admin, key: {hosts.lab.ssh_key}}}")
-    done = person.slurmfab("plan")
-    assert done.returncode == 1
+    done = ended(person.slurmfab("plan"), 1)
     assert "become: sudo" in words_of(done)
 
 
@@ -207,8 +202,7 @@ def test_a_key_with_a_passphrase_when_named_then_an_agent_is_recommended_and_no_
     key.chmod(0o600)
     subprocess.run(["ssh-keygen", "-q", "-p", "-N", "open sesame", "-f", str(key)], check=True, capture_output=True)
     writes(person, hosts, f"{{user: admin, key: {key}, become: sudo}}")
-    done = person.slurmfab("plan")
-    assert done.returncode == 2
+    done = ended(person.slurmfab("plan"), 2)
     assert f"The private key {key} has a passphrase. Add it to an SSH agent (ssh-add {key})" in words_of(done)
 
 
@@ -224,8 +218,7 @@ def test_a_key_that_hosts_do_not_know_when_used_then_all_that_refuse_are_one_lin
     key = person.home / "stranger"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     writes(person, hosts, f"{{user: admin, key: {key}, become: sudo}}")
-    done = person.slurmfab("plan")
-    assert done.returncode == 1
+    done = ended(person.slurmfab("plan"), 1)
     addresses = fold(hosts.lab.host(host).address for host in ALL)
     said = f"{fold(ALL)}: {addresses} port 22 refused the login of admin with the key {key}"
     assert words_of(done).count(said) == 1
@@ -272,8 +265,7 @@ def test_a_gateway_when_the_cluster_file_names_it_then_the_others_are_reached_fr
     gateway = hosts.lab.host("ctl").address
     writes(person, hosts, by_key(hosts, f", gateway: admin@{gateway}"))
     before = {host: logins(hosts, host, gateway) for host in ("n1", "n2")}
-    done = person.slurmfab("plan")
-    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+    ended(person.slurmfab("plan"), SOMETHING_TO_DO)
     after = {host: logins(hosts, host, gateway) for host in before}
     assert after == {host: count + 1 for host, count in before.items()}
 
@@ -312,8 +304,7 @@ def test_a_gateway_that_forwards_nothing_when_used_then_its_setting_is_named(
 def test_a_gateway_that_is_down_when_used_then_it_is_tried_once_and_named(hosts: DeployedLab, person: Person) -> None:
     nobody = hosts.lab.host("ctl").address.rpartition(".")[0] + ".250"
     writes(person, hosts, by_key(hosts, f", gateway: admin@{nobody}"))
-    done = person.slurmfab("plan")
-    assert done.returncode == 1
+    done = ended(person.slurmfab("plan"), 1)
     assert f"{nobody}: the jump host cannot be used: " in words_of(done)
 
 
@@ -340,8 +331,7 @@ def test_names_that_only_ssh_config_knows_when_planned_then_all_that_it_says_is_
     hosts.on("n1", "printf 'Port 22\\nPort 2222\\n' >/etc/ssh/sshd_config.d/ports.conf && systemctl restart ssh")
     before = logins(hosts, "n1", gateway)
     writes(person, hosts, "{become: sudo}", addresses=False)
-    done = person.slurmfab("plan")
-    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+    ended(person.slurmfab("plan"), SOMETHING_TO_DO)
     assert logins(hosts, "n1", gateway) == before + 1
     assert used.exists()
 
@@ -468,8 +458,7 @@ def test_a_key_that_the_lock_pins_when_it_is_revoked_then_the_host_is_left_out(
     key = hosts.lab.host("n1").host_keys["ssh-ed25519"]
     assert key in lock.read_text()
     (founded.person.home / ".ssh/known_hosts").write_text(f"@revoked * ssh-ed25519 {key}\n")
-    done = founded.person.slurmfab("plan", "--ask-sudo-password", stdin=password(hosts))
-    assert done.returncode == 3, words_of(done)
+    done = ended(founded.person.slurmfab("plan", "--ask-sudo-password", stdin=password(hosts)), 3)
     assert "n1: unreachable: its SSH host key is revoked" in words_of(done)
     again = founded.person.slurmfab("replace-node", "n1", "--accept-new-host-keys")
     assert (again.returncode, "its SSH host key is revoked" in words_of(again)) == (1, True)
