@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hostile_directory import OTHER, give_away, insist, state_of, swapped
+from outcomes import failure
 
 from slurmfab.on_hosts.agent.backup import timed_backup
 from slurmfab.on_hosts.agent.backup.restored_state import RestoredFiles, RestoredState
@@ -198,9 +199,7 @@ def test_a_directory_for_root_alone_that_another_user_could_exchange_is_neither_
         (root / "home" / name).mkdir(parents=True)
         (root / "home" / name).chmod(mode)
         os.chown(root / "home" / name, uid, uid)
-    outcome = apply(Directory(path, mode=0o700, alone=True), context)
-    assert outcome.status == "failed"
-    assert "can be exchanged by " in outcome.message
+    assert "can be exchanged by " in failure(Directory(path, mode=0o700, alone=True), context)
     assert not (root / path[1:]).exists()
     with pytest.raises(ResourceFailed, match="can be exchanged by"):
         timed_backup.make_backup({"directory": made_by_hand(root / path[1:])}, context)

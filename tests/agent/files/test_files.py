@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from local_agent import snapshot
+from outcomes import failure
 
 from slurmfab.core.plan.directories import backup_directory, state_directory
 from slurmfab.on_hosts.agent.core import replace
@@ -91,9 +92,7 @@ def test_a_path_that_cannot_be_used_is_named_and_not_changed(
 ) -> None:
     (root / "etc/link").symlink_to("passwd")
     before = snapshot(root)
-    outcome = apply(resource, context)
-    assert outcome.status == "failed"
-    assert words in outcome.message
+    assert words in failure(resource, context)
     assert snapshot(root) == before
 
 
@@ -260,7 +259,5 @@ def test_a_block_when_the_file_has_carriage_returns_takes_newlines_alone_for_lin
 )
 def test_a_block_when_damaged_names_the_lines_to_repair(root: Path, context: Context, text: str, where: str) -> None:
     (root / "etc/hosts").write_text(text)
-    outcome = apply(Block("/etc/hosts", "hosts", "x\n"), context)
-    assert outcome.status == "failed"
-    assert f"the marker lines are: {where};" in outcome.message
+    assert f"the marker lines are: {where};" in failure(Block("/etc/hosts", "hosts", "x\n"), context)
     assert (root / "etc/hosts").read_text() == text

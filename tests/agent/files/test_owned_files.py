@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from outcomes import as_sent, failure
 
 from slurmfab.on_hosts.agent.core.host_paths import OWNED
-from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
+from slurmfab.on_hosts.agent.core.resource import Context, apply
 from slurmfab.on_hosts.agent.files.owned_files import ACCESS, RECORD, OwnedFile, OwnedFiles
-from slurmfab.on_hosts.agent.kinds import build
 
 UNIT = OwnedFile("/etc/systemd/system/home.mount", "[Mount]\nWhat=nfs:/home\n")
 RELAY = OwnedFile("/etc/mail/own/relay.conf", "password x\udcff\n", 0o600, "slurm", "slurm", secret=True)
@@ -32,7 +31,7 @@ def test_files_when_they_are_missing_are_written_with_their_directories_once(roo
     assert place(root, RELAY).read_bytes() == b"password x\xff\n"
     assert place(root, RELAY).stat().st_mode & 0o7777 == 0o600
     assert record(root).stat().st_mode & 0o7777 == 0o600
-    assert apply(build(json.loads(json.dumps(as_request(BOTH)))), context).status == "ok"
+    assert apply(as_sent(BOTH), context).status == "ok"
 
 
 def test_files_when_none_is_wanted_go_with_the_directories_that_were_made_for_them(
@@ -106,7 +105,5 @@ def test_what_is_no_file_that_can_be_kept_is_left_and_named(there: str, root: Pa
         path.mkdir()
     else:
         path.write_bytes(b"x" * ((1 << 20) + 1))
-    outcome = apply(BOTH, context)
-    assert outcome.status == "failed"
-    assert "home.mount" in outcome.message
+    assert "home.mount" in failure(BOTH, context)
     assert not record(root).exists()

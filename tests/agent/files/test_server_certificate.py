@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from outcomes import as_sent
 
 from slurmfab.on_hosts.agent.core.host_paths import REGISTRY, REGISTRY_CA, REGISTRY_CERTIFICATE
-from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, WOULD_CHANGE, Context, Outcome, apply, as_request
+from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, WOULD_CHANGE, Context, Outcome, apply
 from slurmfab.on_hosts.agent.files import server_certificate
 from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
-from slurmfab.on_hosts.agent.kinds import build
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 
@@ -23,7 +22,7 @@ NAMES = ("10.0.0.1", "ctl", "fd00::1")
 
 def make(context: Context, *names: str) -> Outcome:
     wanted = ServerCertificate(names, "munge" if names else "root")
-    return apply(build(json.loads(json.dumps(as_request(wanted)))), context)
+    return apply(as_sent(wanted), context)
 
 
 def read(context: Context, path: str) -> bytes:

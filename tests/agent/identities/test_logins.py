@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from outcomes import failure
 
 from slurmfab.on_hosts.agent.core.resource import Change, Context, apply, compare
 from slurmfab.on_hosts.agent.identities.logins import SshLogin, barred, lists, refused_type
@@ -43,10 +44,9 @@ def test_an_account_that_expires_differs_if_its_user_logs_in(root: Path, context
 
 def test_a_host_with_etc_nologin_lets_nobody_in_and_says_its_text_and_the_repair(root: Path, context: Context) -> None:
     (root / "etc/nologin").write_text("moving\nhouse\n")
-    outcome = apply(SshLogin("slurm", "10.0.0.1"), context)
-    assert outcome.status == "failed"
-    assert "/etc/nologin exists (it says: moving house)" in outcome.message
-    assert "Repair: rm /etc/nologin" in outcome.message
+    message = failure(SshLogin("slurm", "10.0.0.1"), context)
+    assert "/etc/nologin exists (it says: moving house)" in message
+    assert "Repair: rm /etc/nologin" in message
 
 
 def test_a_host_without_lists_lets_the_user_in_and_asks_no_program(root: Path, context: Context) -> None:
@@ -105,6 +105,4 @@ def test_a_host_with_a_crypto_policy_when_compared_then_sshd_is_asked_and_its_re
     (root / "etc/crypto-policies/config").write_text("FIPS\n")
     shown = b"pubkeyacceptedalgorithms rsa-sha2-256\n"
     monkeypatch.setattr(context, "run", lambda argv: subprocess.CompletedProcess(argv, 0, shown, b""))
-    outcome = apply(SshLogin("slurm", "10.0.0.1"), context)
-    assert outcome.status == "failed"
-    assert "the crypto-policy FIPS leaves it out" in outcome.message
+    assert "the crypto-policy FIPS leaves it out" in failure(SshLogin("slurm", "10.0.0.1"), context)

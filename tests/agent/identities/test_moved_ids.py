@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from outcomes import failure
 
 from slurmfab.on_hosts.agent.core.resource import Context, apply
 from slurmfab.on_hosts.agent.identities import mounts
@@ -245,10 +246,9 @@ def test_file_systems_of_containers_are_not_changed(root: Path) -> None:
 def test_processes_of_other_programs_are_named_and_nothing_is_changed(root: Path, name: str, cgroup: str) -> None:
     path = make(root / "home/a")
     run_process(root, 4711, name, OLD, cgroup)
-    outcome = apply(MovedIds("slurm", NEW, NEW, ("slurmctld",)), Context(str(root)))
-    assert outcome.status == "failed"
-    assert f"processes run with the number that slurm has here (UID {OLD}" in outcome.message
-    assert f"4711 ({name}); end them first" in outcome.message
+    message = failure(MovedIds("slurm", NEW, NEW, ("slurmctld",)), Context(str(root)))
+    assert f"processes run with the number that slurm has here (UID {OLD}" in message
+    assert f"4711 ({name}); end them first" in message
     assert owner(path) == (OLD, OLD)
 
 
@@ -280,9 +280,7 @@ def test_an_id_that_other_users_share_is_not_changed(root: Path, file: str, line
     with (root / "etc" / file).open("a") as entries:
         entries.write(line)
     path = make(root / "home/a")
-    outcome = apply(SLURM, Context(str(root)))
-    assert outcome.status == "failed"
-    assert told in outcome.message
+    assert told in failure(SLURM, Context(str(root)))
     assert owner(path) == (OLD, OLD)
 
 
@@ -324,9 +322,7 @@ def test_a_directory_of_the_daemons_on_a_network_file_system_is_refused_with_the
 ) -> None:
     os.chown(root / "var/lib/slurm", OLD, OLD)
     (root / "proc/self/mountinfo").write_text(mountinfo)
-    outcome = apply(MovedIds("slurm", NEW, NEW, needed=("/var/lib/slurm",)), Context(str(root)))
-    assert outcome.status == "failed"
-    assert told in outcome.message
+    assert told in failure(MovedIds("slurm", NEW, NEW, needed=("/var/lib/slurm",)), Context(str(root)))
 
 
 MOUNTS = """\

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from local_agent import snapshot
+from outcomes import failure
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.on_hosts.agent.identities.passwd_files import wait_for_lock
@@ -96,9 +97,7 @@ def test_an_account_when_its_number_differs_is_not_changed_and_both_numbers_are_
     with (root / "etc/group").open("a") as file:
         file.write("other:x:4713:\n")
     before = snapshot(root)
-    outcome = apply(resource, context)
-    assert outcome.status == "failed"
-    assert all(number in outcome.message for number in numbers)
+    assert all(number in failure(resource, context) for number in numbers)
     assert snapshot(root) == before
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from outcomes import as_sent, failure
 
 from slurmfab.on_hosts.agent.core.host_paths import OWNED
-from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
-from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.core.resource import Context, apply
 from slurmfab.on_hosts.agent.mounts.exports import (
     EXPORTS,
     LOADED,
@@ -63,7 +62,7 @@ def host(root: Path) -> Host:
 
 def files(*exports: tuple[str, str, str], **more: Any) -> ExportFiles:
     wanted = ExportFiles(tuple(dict.fromkeys(path for path, *_ in exports)), exports, CONF, **more)
-    same = build(json.loads(json.dumps(as_request(wanted))))
+    same = as_sent(wanted)
     assert isinstance(same, ExportFiles)
     return same
 
@@ -128,17 +127,14 @@ def test_a_run_that_was_interrupted_before_the_server_read_the_file_is_completed
 def test_entries_that_exportfs_refuses_are_told_in_its_words(host: Host) -> None:
     host.words = "exportfs: Failed to stat /srv/home: No such file or directory\n"
     apply(files(BOTH[0]), host)
-    failed = apply(ExportsLoaded(), host)
-    assert failed.status == "failed"
-    assert failed.message == f"{HOME} is not exported to 10.0.0.2: {host.words.strip()}"
+    assert failure(ExportsLoaded(), host) == f"{HOME} is not exported to 10.0.0.2: {host.words.strip()}"
 
 
 def test_a_kernel_without_a_server_is_named_before_anything_is_written(host: Host) -> None:
     host.put("/proc/filesystems", "nodev\tproc\n")
-    failed = apply(files(*BOTH), host)
-    assert failed.status == "failed"
-    assert "has no NFS server" in failed.message
-    assert "name another host in exports" in failed.message
+    message = failure(files(*BOTH), host)
+    assert "has no NFS server" in message
+    assert "name another host in exports" in message
     assert host.text(EXPORTS) == ""
 
 

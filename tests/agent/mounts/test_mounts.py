@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outcomes import as_sent, failure
 
 from slurmfab.on_hosts.agent.core.host_paths import OWNED
-from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
-from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.core.resource import Context, apply
 from slurmfab.on_hosts.agent.mounts import in_use, mount_units
 from slurmfab.on_hosts.agent.mounts.mount_point import MountPoint
 from slurmfab.on_hosts.agent.mounts.released_mounts import ReleasedMounts
@@ -104,7 +104,7 @@ def host(root: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_a_mount_when_it_is_missing_is_enabled_and_started_once(host: Host) -> None:
     assert apply(HOME, host).status == "changed"
     assert host.enabled == {"home.mount"}
-    assert apply(build(json.loads(json.dumps(as_request(HOME)))), host).status == "ok"
+    assert apply(as_sent(HOME), host).status == "ok"
 
 
 def test_a_network_mount_has_a_unit_that_tries_again_and_is_mounted_at_once(host: Host) -> None:
@@ -128,10 +128,9 @@ def test_a_mount_that_fails_says_why_in_the_words_of_mount(host: Host) -> None:
     host.fails = "Mounting home.mount - /home...\nmount.nfs: Connection refused for gl:/homes on /home\n" + (
         "home.mount: Mount process exited, code=exited, status=32/n/a\nFailed to mount home.mount - /home.\n"
     )
-    outcome = apply(HOME, host)
-    assert outcome.status == "failed"
-    assert "mount.nfs: Connection refused for gl:/homes on /home" in outcome.message
-    assert "Mount process exited" not in outcome.message
+    message = failure(HOME, host)
+    assert "mount.nfs: Connection refused for gl:/homes on /home" in message
+    assert "Mount process exited" not in message
 
 
 def test_something_else_that_is_mounted_there_is_left_alone(host: Host) -> None:
@@ -148,9 +147,9 @@ def test_the_home_of_the_user_who_logs_in_is_not_hidden(host: Host, monkeypatch:
 
 
 def test_a_client_that_no_package_has_is_asked_for_by_name(host: Host) -> None:
-    outcome = apply(MountPoint("/work", "work.mount", "mgs:/work", "lustre", 60.0), host)
-    assert outcome.status == "failed"
-    assert "no package of the distribution has the client of lustre; install lustre-client-modules" in outcome.message
+    assert "no package of the distribution has the client of lustre; install lustre-client-modules" in failure(
+        MountPoint("/work", "work.mount", "mgs:/work", "lustre", 60.0), host
+    )
 
 
 def test_a_former_mount_is_unmounted_and_does_not_come_back(host: Host) -> None:
@@ -183,10 +182,9 @@ def test_a_mount_that_a_forgotten_step_keeps_is_told_with_the_daemon_and_the_way
     host.mount(ROOT_LINE + HOME_LINE)
     host.known = "13\n"
     host.process(70, "slurmstepd: [12.batch]", "/")
-    outcome = apply(ReleasedMounts(()), host)
-    assert outcome.status == "failed"
-    assert "steps of jobs that Slurm has forgotten are left here: 12.batch (slurmstepd with PID 70" in outcome.message
-    assert "`kill -9 70`" in outcome.message
+    message = failure(ReleasedMounts(()), host)
+    assert "steps of jobs that Slurm has forgotten are left here: 12.batch (slurmstepd with PID 70" in message
+    assert "`kill -9 70`" in message
 
 
 @pytest.mark.parametrize(
@@ -203,10 +201,9 @@ def test_a_mount_in_use_is_not_unmounted_and_the_refusal_says_by_whom(
     host.write()
     host.mount(ROOT_LINE + HOME_LINE)
     use(host)
-    outcome = apply(ReleasedMounts(()), host)
-    assert outcome.status == "failed"
-    assert "/home is not unmounted" in outcome.message
-    assert who in outcome.message
+    message = failure(ReleasedMounts(()), host)
+    assert "/home is not unmounted" in message
+    assert who in message
     assert not any(" stop " in one for one in host.asked)
 
 

@@ -5,16 +5,15 @@ The kernels of lab hosts have no quotas, so a stand-in for repquota and setquota
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from outcomes import as_sent
 
-from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply, as_request
-from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.on_hosts.agent.mounts.quotas import RECORD, Limits, UserQuotas, parse_quotas
 
 HEADER = (
@@ -59,7 +58,7 @@ def host(root: Path) -> Host:
 
 
 def quotas(*limits: tuple[str, int, int, int], path: str = "/srv/home") -> UserQuotas:
-    same = build(json.loads(json.dumps(as_request(UserQuotas(path, limits)))))
+    same = as_sent(UserQuotas(path, limits))
     assert isinstance(same, UserQuotas)
     return same
 

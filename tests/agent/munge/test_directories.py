@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from outcomes import failure
 
 from slurmfab.on_hosts.agent.core.resource import Context, apply
 from slurmfab.on_hosts.agent.munge.directories import MODES, MungeDirectories
@@ -75,9 +76,7 @@ def test_a_log_that_is_a_link_is_refused(places: Path, context: Context) -> None
 def test_a_place_that_is_a_file_is_refused(places: Path, context: Context) -> None:
     (places / "run/munge").rmdir()
     (places / "run/munge").touch()
-    outcome = apply(MUNGE, context)
-    assert outcome.status == "failed"
-    assert "/run/munge" in outcome.message
+    assert "/run/munge" in failure(MUNGE, context)
 
 
 @pytest.mark.parametrize(("is_running", "status"), [(False, "ok"), (True, "would change")])

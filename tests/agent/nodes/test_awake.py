@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from outcomes import failure
 from slurm_in_memory import Slurm
 
-from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, apply
+from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, apply
 from slurmfab.on_hosts.agent.nodes.awake import NodesAwake
 
 
@@ -43,9 +44,7 @@ def test_sleeping_nodes_are_switched_on_and_others_left_alone(
 def test_a_node_when_it_does_not_come_back_then_slurms_reason_is_told() -> None:
     slurm = Sleeping(nodes={"n1": ("IDLE+POWERED_DOWN", "", "")})
     slurm.broken = ("n1",)
-    outcome = apply(NodesAwake(("n1",), 5.0), slurm)
-    assert outcome.status == FAILED
-    assert "ResumeTimeout reached" in outcome.message
+    assert "ResumeTimeout reached" in failure(NodesAwake(("n1",), 5.0), slurm)
 
 
 def test_nodes_when_slurm_does_not_switch_them_then_its_words_are_told() -> None:

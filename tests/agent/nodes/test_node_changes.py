@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outcomes import failure
 from slurm_in_memory import STAMP, Slurm
 from slurm_tables import environment, printed
 
@@ -218,9 +219,7 @@ def test_a_node_when_given_back_after_a_change_is_resumed_only_if_it_was_drained
 
 def test_a_node_that_does_not_answer_when_given_back_after_a_change_is_named() -> None:
     slurm = Slurm(nodes={"n1": ("IDLE*+DRAIN", MARK, "root")})
-    outcome = apply(NodeResume(("n1",), seconds=0.05, after_change=True), slurm)
-    assert outcome.status == "failed"
-    assert "n1: idle, drain, not responding" in outcome.message
+    assert "n1: idle, drain, not responding" in failure(NodeResume(("n1",), seconds=0.05, after_change=True), slurm)
 
 
 def test_ready_nodes_of_which_one_is_still_drained_for_a_change_are_right_with_a_remark() -> None:

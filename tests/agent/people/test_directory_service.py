@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outcomes import failure
 
 from slurmfab.on_hosts.agent.core.host_paths import SSSD_CONF
-from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, Context, apply
+from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, Context, apply
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.people import ldap_probe
 from slurmfab.on_hosts.agent.people.directory_service import (
@@ -102,9 +103,7 @@ def test_the_unit_of_debian_13_may_let_group_root_read_the_settings(host: Host) 
 
 def test_nothing_is_changed_when_no_server_can_be_asked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ldap_probe, "troubles", lambda *_: {"ldaps://a": "its certificate is not accepted: x"})
-    outcome = apply(HERE, host)
-    assert outcome.status == FAILED
-    assert "ldaps://a: its certificate is not accepted: x. Nothing was changed" in outcome.message
+    assert "ldaps://a: its certificate is not accepted: x. Nothing was changed" in failure(HERE, host)
     assert not Path(host.path(SSSD_CONF)).exists()
     assert host.text(NSSWITCH) == SWITCH
 
@@ -119,8 +118,6 @@ def test_settings_stay_out_of_use_when_another_login_fails(host: Host) -> None:
 
 def test_a_pam_that_somebody_edits_by_hand_is_told_and_all_is_as_before(host: Host) -> None:
     host.is_edited = True
-    outcome = apply(HERE, host)
-    assert outcome.status == FAILED
-    assert "PAM asks SSSD, homes at first login: it is not so, because somebody has edited" in outcome.message
+    assert "PAM asks SSSD, homes at first login: it is not so, because somebody has edited" in failure(HERE, host)
     assert host.text(NSSWITCH) == SWITCH
     assert not login_guard.is_armed(host)

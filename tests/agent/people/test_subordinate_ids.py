@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from outcomes import told_of
 
-from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
-from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.people.subordinate_ids import RECORD, SubordinateIds
 
 ANN, BOB = ("ann", 2001 * 65536), ("bob", 2002 * 65536)
@@ -30,9 +29,7 @@ def etc(tmp_path: Path) -> Path:
 
 def outcome(etc: Path, *ranges: tuple[str, int]) -> tuple[str, str]:
     """Apply ranges as a request that came over the wire, and return status and message."""
-    resource = build(json.loads(json.dumps(as_request(SubordinateIds(ranges)))))
-    found = apply(resource, Context(str(etc.parent)))
-    return found.status, found.message
+    return told_of(SubordinateIds(ranges), Context(str(etc.parent)))
 
 
 def texts(etc: Path) -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 from hostile_directory import give_away
+from outcomes import told_of
 
-from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
-from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.people.user_directories import UserDirectories
 
 
@@ -28,9 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 def outcome(root: Path, *users: str, dry: bool = False) -> tuple[str, str]:
     """Apply the directories as a request that came over the wire, and return status and message."""
-    resource = build(json.loads(json.dumps(as_request(UserDirectories("/var/images", users)))))
-    found = apply(resource, Context(str(root), dry_run=dry))
-    return found.status, found.message
+    return told_of(UserDirectories("/var/images", users), Context(str(root), dry_run=dry))
 
 
 def access(path: Path) -> tuple[int, int, int]:

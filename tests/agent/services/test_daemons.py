@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outcomes import failure
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.on_hosts.agent.nodes import registered
@@ -504,9 +505,9 @@ def test_slurm_files_of_a_node_are_parsed_by_slurmd_too_which_reads_gres_conf(
 
 def test_slurm_files_that_slurmd_refuses_are_not_put_in_place(root: Path) -> None:
     host = Parsing(root, has_slurmd=True, refusal="slurmd: fatal: can't stat gres.conf file /dev/nvidia3")
-    outcome = apply(SlurmFiles("/etc/slurm", FILES.files, node="n1"), host)
-    assert outcome.status == "failed"
-    assert "nothing was replaced: fatal: can't stat gres.conf file /dev/nvidia3. A device that" in outcome.message
+    assert "nothing was replaced: fatal: can't stat gres.conf file /dev/nvidia3. A device that" in failure(
+        SlurmFiles("/etc/slurm", FILES.files, node="n1"), host
+    )
     assert list((root / "etc/slurm").iterdir()) == []
 
 

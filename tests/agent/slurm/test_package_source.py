@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from outcomes import as_sent, failure
 
-from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply, as_request
-from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.on_hosts.agent.packages import apt_errors, slurm_release
 from slurmfab.on_hosts.agent.slurm.package_source import KEY, PREFERENCES, RECORD, SOURCES, SlurmSource
 
@@ -77,7 +76,7 @@ def test_a_repository_is_written_with_its_key_and_pins_once(place: Path) -> None
     (updated,) = (call for call in host.calls if call.endswith("update"))
     assert f"Dir::Etc::sourcelist={SOURCES}" in updated, "the lists of other sources stay as they are"
     host.calls.clear()
-    assert apply(build(json.loads(json.dumps(as_request(REPOSITORY)))), host).status == "ok"
+    assert apply(as_sent(REPOSITORY), host).status == "ok"
     assert host.calls == []
 
 
@@ -139,9 +138,7 @@ def test_a_suite_that_the_host_has_already_gets_pins_alone(place: Path) -> None:
 def test_a_source_that_cannot_be_used_is_explained_and_leaves_nothing(
     place: Path, wanted: SlurmSource, printed: dict[str, str], why: str
 ) -> None:
-    outcome = apply(wanted, Host(place, **printed))
-    assert outcome.status == "failed"
-    assert why in outcome.message
+    assert why in failure(wanted, Host(place, **printed))
     assert not any((place / path.lstrip("/")).exists() for path in (SOURCES, KEY, PREFERENCES, RECORD))
 
 

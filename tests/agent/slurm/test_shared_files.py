@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from outcomes import failure
 
 from slurmfab.on_hosts.agent.core.host_paths import SITE_FILES
 from slurmfab.on_hosts.agent.core.resource import Context, apply, compare
@@ -64,9 +65,7 @@ def test_links_when_the_directory_is_not_shared_then_are_refused_and_the_own_fil
         path.unlink()
     if content:
         (shared / "slurm.conf").write_text(content)
-    done = apply(WANTED, context)
-    assert done.status == "failed"
-    assert "/shared/etc is not shared on this host" in done.message
+    assert "/shared/etc is not shared on this host" in failure(WANTED, context)
     assert Path(context.path("/etc/slurm/slurm.conf")).read_text() == "ClusterName=own\n"
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
+from outcomes import told_of
 
-from slurmfab.on_hosts.agent.core.resource import Context, apply, as_request
-from slurmfab.on_hosts.agent.kinds import build
+from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.slurm.spank_plugin import SpankPlugin
 
 DIRECTORY = "/etc/slurm/plugstack.conf.d"
@@ -49,8 +48,7 @@ def outcome(root: Path, said: tuple[bytes, bytes] = Node.said, *, dry: bool = Fa
     """Apply it as a request that came over the wire, and return status and message."""
     node = Node(str(root), dry_run=dry)
     node.said = said
-    found = apply(build(json.loads(json.dumps(as_request(PLUGIN)))), node)
-    return found.status, found.message
+    return told_of(PLUGIN, node)
 
 
 def test_plugin_when_slurm_can_load_it_then_all_is_right_before_and_after_its_file(root: Path) -> None:
