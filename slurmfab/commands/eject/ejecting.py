@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,7 +36,7 @@ def write_cluster(cluster: str, to: str, output: Output) -> int:
         plan_input, steps = converge.survey(run, may_prepare=False)
         refuse_others([step.host for step in steps if step.not_ok], run.failed_hosts)
         made = eject(plan_input, make_plan(plan_input, run.hosts))
-    write_files(made.files, place)
+    write_files(made, place)
     tell(made, place, output)
     return exit_codes.LEFT_OUT if made.unsaid else exit_codes.DONE
 
@@ -57,15 +58,18 @@ def refuse_others(differing: list[str], failed: Mapping[str, Exception]) -> None
         raise SlurmfabError(f"No script was written, since {named} differs from the cluster file. First: {FAB} deploy")
 
 
-def write_files(files: Mapping[str, str], place: Path) -> None:
+def write_files(ejected: Ejected, place: Path) -> None:
     """Write the directory, whole or not at all; for its owner alone. Raises InputError if that is not possible."""
     try:
         with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.absolute().parent) as folder:
             made = Path(folder) / "files"
-            for name, text in files.items():
+            for name in (*ejected.files, *ejected.copies):
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
+            for name, text in ejected.files.items():
                 (made / name).write_text(text, encoding="utf-8", errors="surrogateescape")
                 (made / name).chmod(0o700 if name in RUNS else 0o600)
+            for name, path in ejected.copies.items():
+                shutil.copyfile(path, made / name)
             made.chmod(0o700)
             if place.exists():
                 place.rmdir()

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from slurmfab.commands.eject.script import Script, here, words
 from slurmfab.on_hosts.agent.accounting.reading import ActualTree
 from slurmfab.on_hosts.agent.accounting.tree import Commands, difference
-from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
+from slurmfab.on_hosts.agent.core.resource import Context, Resource
+from slurmfab.on_hosts.agent.files import firewall_rules
+from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE
 from slurmfab.on_hosts.agent.files.in_effect import reader
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.files.server_certificate import AUTHORITY_DAYS, DAYS
+from slurmfab.on_hosts.agent.files.trusted_authority import FILE as TRUSTED
 from slurmfab.on_hosts.agent.mounts.exports import EXPORTS, SETTINGS
+from slurmfab.on_hosts.agent.packages.slurm_release import SOURCES
+from slurmfab.on_hosts.agent.people import node_logins
+from slurmfab.on_hosts.agent.people.directory_service import HOMES_FILE, HOMES_PROFILE
+from slurmfab.on_hosts.agent.slurm.package_source import KEY
 
 if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.accounting.tree import AccountTree
@@ -22,21 +30,27 @@ if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.database.storage import Storage
     from slurmfab.on_hosts.agent.files.block import Block
     from slurmfab.on_hosts.agent.files.directory import Directory
-    from slurmfab.on_hosts.agent.files.file import File
+    from slurmfab.on_hosts.agent.files.file import Absent, File
     from slurmfab.on_hosts.agent.files.host_names import HostNames
+    from slurmfab.on_hosts.agent.files.hostbased_logins import HostbasedLogins
     from slurmfab.on_hosts.agent.files.in_effect import InEffect
     from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
     from slurmfab.on_hosts.agent.files.packaged_rotation import PackagedRotation
     from slurmfab.on_hosts.agent.files.program import Program
     from slurmfab.on_hosts.agent.files.scripts import Scripts
-    from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
+    from slurmfab.on_hosts.agent.files.selinux_settings import SelinuxSettings
+    from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
+    from slurmfab.on_hosts.agent.files.trusted_authority import TrustedAuthority
     from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
     from slurmfab.on_hosts.agent.identities.user import Group, HostUser
     from slurmfab.on_hosts.agent.mounts.exports import ExportFiles
     from slurmfab.on_hosts.agent.mounts.mount_point import MountPoint
+    from slurmfab.on_hosts.agent.mounts.quotas import UserQuotas
     from slurmfab.on_hosts.agent.munge.key import MungeKey
     from slurmfab.on_hosts.agent.packages.packages import InstalledPackages
+    from slurmfab.on_hosts.agent.people.directory_service import DirectoryService
     from slurmfab.on_hosts.agent.people.group_members import GroupMembers
+    from slurmfab.on_hosts.agent.people.node_logins import NodeLogins
     from slurmfab.on_hosts.agent.people.person import AuthorizedKeys, Person, PersonHome
     from slurmfab.on_hosts.agent.people.subordinate_ids import SubordinateIds
     from slurmfab.on_hosts.agent.people.user_directories import UserDirectories
@@ -45,72 +59,42 @@ if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.services.service import Service
     from slurmfab.on_hosts.agent.services.units import Timer, UnitsLoaded
     from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
+    from slurmfab.on_hosts.agent.slurm.package_source import SlurmSource
+    from slurmfab.on_hosts.agent.slurm.shared_files import SharedFiles
     from slurmfab.on_hosts.agent.slurm.site_files import SiteFiles
 
-END = "END_OF_FILE"
-_KEY = re.compile(r"ssh-\S+ \S+ \S+|\S+")  # a user's public key with its comment, or a host's key and any other word
 WITHOUT_COMMANDS = frozenset(
     {
         *("connections", "free-space", "lock-copy", "login-guard", "null-device", "package-way"),
         *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "nodes-awake"),
         *("earlier-files", "earlier-logins", "earlier-mounts", "exports-loaded", "released-mounts", "revived-unit"),
-        *("absent", "carried-files", "fetched-files", "left-file", "spank-plugin", "munge-directories", "node-gate"),
-        *("packages-former", "packages-gone"),
+        *("carried-files", "fetched-files", "left-file", "mig", "spank-plugin", "munge-directories", "node-gate"),
+        *("packages-former", "packages-gone", "storage-login"),
         *("dnf-packages-former", "dnf-packages-gone", "partition-drain", "node-trial", "node-drain", "node-resume"),
     }
 )
-"""Kinds that change nothing on a bare host: proofs, repairs, and what is taken back."""
+"""Kinds that change nothing on a bare host: proofs, repairs, what is taken back, and what a unit does that is said."""
+
+AFTER: dict[str, Callable[[Any], list[str]]] = {
+    "directory-service": lambda wanted: [ask_sssd(wanted)],
+    "firewall-rules": lambda _: [words("nft", "--check", "--file", FIREWALL_RULES), start(firewall_rules.UNIT)],
+    "firewalld-zone": lambda _: ["firewall-cmd --quiet --check-config", "firewall-cmd --quiet --reload"],
+    "owned-files": lambda wanted: ["systemctl daemon-reload"] if has_units(wanted) else [],
+    "sshd-files": lambda _: ["load_sshd"],
+    "user-slices": lambda _: ["systemctl daemon-reload"],
+}
+"""Kinds that are files of one capability: the commands that let these files count."""
 
 
-@dataclass
-class Script:
-    """What is gathered while one host's resources are said."""
-
-    keys: Mapping[str, str]  # texts that differ on new hosts, such as public keys, and the marks that stand for them
-    secrets: dict[str, str] = field(default_factory=dict)  # names of shell variables by path of the secret file
-    unsaid: list[str] = field(default_factory=list)  # kinds of resources that no command is known for
-
-    def say(self, resource: Resource) -> list[str]:
-        """The commands for one resource, of which those that are not known are noted."""
-        if resource.kind in WITHOUT_COMMANDS:
-            return []
-        speaker = SPEAKERS.get(resource.kind)
-        if speaker is None:
-            self.unsaid.append(resource.kind)
-            return []
-        return speaker(self, resource)
-
-    def put(self, path: str, text: str, access: str, *, secret: bool = False) -> list[str]:
-        """Write a file; a secret one comes in a variable, without its text here. `access`: as `OWNER:GROUP MODE`."""
-        target = f"put {shlex.quote(path)} {access}"
-        if secret:
-            name = self.secrets.setdefault(path, f"secret_{len(self.secrets)}")
-            return [f'printf %s "${name}" | base64 -d | {target}']
-        return here(target, self.marked(text))
-
-    def marked(self, text: str) -> str:
-        """A text with marks in the place of the keys of the hosts that it was made for."""
-        return _KEY.sub(lambda found: self.keys.get(found[0], found[0]), text)
-
-
-def here(command: str, text: str) -> list[str]:
-    """A command with a text as its standard input, in base64 if a here-document cannot have it."""
-    lines = text.split("\n")
-    is_plain = not lines[-1] and END not in lines and is_utf8(text)
-    if text and is_plain:
-        return [f"{command} <<'{END}'", *lines[:-1], END]
-    data = base64.b64encode(text.encode("utf-8", "surrogateescape")).decode()
-    return [f"base64 -d <<<{data} | {command}" if text else f"{command} </dev/null"]
-
-
-def is_utf8(text: str) -> bool:
-    """Whether a text has no bytes that are not UTF-8, and no NUL, which shells drop."""
-    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
-def words(*parts: object) -> str:
-    """A command line of these words, quoted."""
-    return shlex.join(map(str, parts))
+def say(script: Script, resource: Resource) -> list[str]:
+    """The commands for one resource; a kind of which none are known is noted in the script."""
+    if resource.kind in WITHOUT_COMMANDS:
+        return []
+    speaker = SPEAKERS.get(resource.kind)
+    if speaker is None:
+        script.unsaid.append(resource.kind)
+        return []
+    return speaker(script, resource)
 
 
 def _group(_: Script, wanted: Group) -> list[str]:
@@ -147,8 +131,29 @@ def _authorized_keys(script: Script, wanted: AuthorizedKeys) -> list[str]:
     ]
 
 
-def _packages(_: Script, wanted: InstalledPackages) -> list[str]:
-    return [words("install_packages", *wanted.names)] if wanted.names else []
+def _packages(script: Script, wanted: InstalledPackages) -> list[str]:
+    """Slurm's own, with those that they have brought along, have the version of the cluster file if it has one."""
+    versions = dict(text.split("=") for text in wanted.versions)
+    if wanted.slurm_version:
+        exact = wanted.slurm_version if wanted.slurm_version.endswith("*") else f"{wanted.slurm_version}-*"
+        own = (name for name in wanted.slurm if name in script.packages or name in wanted.names)
+        versions = {**dict.fromkeys(own, exact), **versions}
+    names = sorted({*wanted.names, *versions})
+    mark = "=" if wanted.kind == "packages" else "-"
+    texts = {name: f"{name}{mark}{version}" for name, version in versions.items()} | dict(script.sent)
+    return [words("install_packages", *(texts.get(name, name) for name in names))] if names else []
+
+
+def _slurm_source(script: Script, wanted: SlurmSource) -> list[str]:
+    if not wanted.suite and not wanted.uris:
+        return []
+    source = (
+        [words("put_other_suite", wanted.suite, SOURCES)]
+        if wanted.suite
+        else script.put(SOURCES, wanted.text(Context()), ROOTS)
+    )
+    key = script.put(KEY, wanted.key, ROOTS) if wanted.key else []
+    return [*source, *key, words("pin_slurm", wanted.suite, wanted.version, wanted.site, " ".join(wanted.names))]
 
 
 def _ssh_key(_: Script, wanted: SshKey) -> list[str]:
@@ -168,10 +173,79 @@ def _file(script: Script, wanted: File) -> list[str]:
     return script.put(wanted.path, text, f"{wanted.owner}:{wanted.group} {wanted.mode:04o}", secret=wanted.secret)
 
 
+def _absent(_: Script, wanted: Absent) -> list[str]:
+    return [words("rm", "-f", wanted.path)]
+
+
 def _owned_files(script: Script, wanted: OwnedFiles) -> list[str]:
     files = [OwnedFile(*one) for one in wanted.files]
     lines = [line for one in files for line in script.put(one.path, one.text, one.access, secret=one.secret)]
-    return [*lines, "systemctl daemon-reload"] if any("/systemd/" in one.path for one in files) else lines
+    return [*lines, *AFTER[wanted.kind](wanted)] if files else []
+
+
+def has_units(wanted: OwnedFiles) -> bool:
+    """Whether systemd reads some of the files."""
+    return any("/systemd/" in OwnedFile(*one).path for one in wanted.files)
+
+
+def ask_sssd(wanted: DirectoryService) -> str:
+    """The command that has PAM and NSS ask SSSD."""
+    return words("ask_sssd", *([HOMES_PROFILE] if HOMES_FILE in wanted.by_path() else []))
+
+
+def _hostbased_logins(script: Script, wanted: HostbasedLogins) -> list[str]:
+    """Each host adds those who are or may become root there."""
+    lines = []
+    for one in (OwnedFile(*file) for file in wanted.files):
+        if REFUSED_HERE in one.text:
+            lines += here(f"put_refusing {shlex.quote(one.path)} {one.access}", one.text)
+        else:
+            lines += script.put(one.path, one.text, one.access)
+    return [*lines, "load_sshd"]
+
+
+def _node_logins(script: Script, wanted: NodeLogins) -> list[str]:
+    if not wanted.exempt:
+        return []
+    named = "".join(f"{name}\n" for name in sorted({"root", *wanted.exempt}))
+    node = f" nodename={wanted.node}" if wanted.node else ""
+    account = node_logins.ACCOUNT_TEXT.format(group="@GROUP@", node=node)
+    return [
+        *here(f"put_exempt {node_logins.EXEMPT} {ROOTS}", f"{named}{node_logins.DEPLOYERS}\n"),
+        *script.put(node_logins.ACCOUNT, account, ROOTS),
+        *here("close_sshd", node_logins.SYSTEMD_LINES.format(group="@GROUP@")),
+    ]
+
+
+def _selinux_settings(_: Script, wanted: SelinuxSettings) -> list[str]:
+    types = [words("label_below", kind, re.escape(place) + "(/.*)?") for place, kind in wanted.types]
+    return [*types, *([words("let_homes_be_on_nfs", *wanted.homes)] if wanted.homes else [])]
+
+
+def _server_certificate(_: Script, wanted: ServerCertificate) -> list[str]:
+    """Configurations of openssl for an authority and the server's certificate, of which the host makes the keys."""
+    if not wanted.certified:
+        return []
+    return [
+        *here(words("certify", wanted.authority, "root:root", "0600", AUTHORITY_DAYS), wanted.of_authority),
+        f"openssl x509 -in {shlex.quote(wanted.authority)} | put {shlex.quote(wanted.ca)} {ROOTS}",
+        *here(
+            words("certify", wanted.certificate, f"root:{wanted.group}", "0640", DAYS, wanted.authority),
+            wanted.of_server,
+        ),
+    ]
+
+
+def _trusted_authority(script: Script, wanted: TrustedAuthority) -> list[str]:
+    return [*script.put(TRUSTED, wanted.text, ROOTS), "update-ca-certificates"] if wanted.text else []
+
+
+def _user_quotas(_: Script, wanted: UserQuotas) -> list[str]:
+    return [words("limit_user", uid or user, soft, hard, wanted.path) for user, uid, soft, hard in wanted.limits]
+
+
+def _shared_files(_: Script, wanted: SharedFiles) -> list[str]:
+    return [words("link", f"{wanted.shared}/{name}", f"{wanted.directory}/{name}") for name, _ in wanted.files]
 
 
 def _block(script: Script, wanted: Block) -> list[str]:
@@ -222,8 +296,8 @@ def _site_files(script: Script, wanted: SiteFiles) -> list[str]:
 def _slurmdbd_conf(script: Script, wanted: SlurmdbdConf) -> list[str]:
     access = f"{wanted.owner}:{wanted.group} 0600"
     if wanted.password:
-        name = script.secrets.setdefault("database_password", f"secret_{len(script.secrets)}")
-        return here(f'with_password "$(printf %s "${name}" | base64 -d)" {access}', wanted.content)
+        password = script.given("database_password")
+        return here(f'with_password "$({password})" {access}', wanted.content)
     return here(f"with_password '' {access}", wanted.content)
 
 
@@ -235,17 +309,16 @@ def _service(_: Script, wanted: Service) -> list[str]:
     if not wanted.running:
         return [f"systemctl disable --now {wanted.unit} 2>/dev/null || :"]
     waits = [f"until_done {words(*wanted.answers)}"] if wanted.answers else []
-    enable = [f"systemctl enable {wanted.unit}"] if wanted.enabled else []
-    return [*enable, f"systemctl restart {wanted.unit}", *waits]
+    return [start(wanted.unit) if wanted.enabled else words("systemctl", "restart", wanted.unit), *waits]
+
+
+def start(unit: str) -> str:
+    """The command that starts a unit with its present files, now and at boot."""
+    return words("start", unit)
 
 
 def _listening(_: Script, wanted: Listening) -> list[str]:
     return [words("until_done", "bash", "-c", f"</dev/tcp/localhost/{wanted.port}")]
-
-
-def _sshd_files(script: Script, wanted: SshdFiles) -> list[str]:
-    lines = _owned_files(script, wanted)
-    return [*lines, "systemctl reload ssh sshd 2>/dev/null || :"] if lines else []
 
 
 def _scratch_directory(_: Script, wanted: ScratchDirectory) -> list[str]:
@@ -289,8 +362,8 @@ def _mount(_: Script, wanted: MountPoint) -> list[str]:
 def _export_files(script: Script, wanted: ExportFiles) -> list[str]:
     lines = "".join(f"{path} {client}({options})\n" for path, client, options in wanted.exports)
     made = [f"mkdir -p {shlex.quote(path)}" for path in wanted.directories]
-    settings = script.put(SETTINGS, wanted.settings.rstrip("\n") + "\n", "root:root 0644") if wanted.settings else []
-    return [*made, *script.put(EXPORTS, lines, "root:root 0644"), *settings, "exportfs -ra"] if lines else []
+    settings = script.put(SETTINGS, wanted.settings.rstrip("\n") + "\n", ROOTS) if wanted.settings else []
+    return [*made, *script.put(EXPORTS, lines, ROOTS), *settings, "exportfs -ra"] if lines else []
 
 
 def _accounts(script: Script, wanted: AccountTree) -> list[str]:
@@ -307,7 +380,7 @@ def configured(script: Script, wanted: AccountTree, lines: list[str]) -> list[st
     """Lines with sacctmgr, whose host may have no slurm.conf yet; none stay none."""
     if not lines or not wanted.conf:
         return lines
-    return [*script.put(CONF, wanted.conf, "root:root 0644"), f"export SLURM_CONF={CONF}", *lines, f"rm {CONF}"]
+    return [*script.put(CONF, wanted.conf, ROOTS), f"export SLURM_CONF={CONF}", *lines, f"rm {CONF}"]
 
 
 def accounting(tree: AccountTree, chosen: Callable[[frozenset[str]], bool]) -> list[str]:
@@ -325,7 +398,11 @@ def accounting(tree: AccountTree, chosen: Callable[[frozenset[str]], bool]) -> l
 CONF = "/run/accounting.conf"  # a slurm.conf for sacctmgr alone
 NEW_DATABASE = ActualTree((), {"normal": {}}, {}, {}, {}, {}, ())
 
+ROOTS = "root:root 0644"  # owner, group and mode of most files
+
 SPEAKERS: dict[str, Callable[[Script, Any], list[str]]] = {
+    **dict.fromkeys(AFTER, _owned_files),
+    "absent": _absent,
     "accounts": _accounts,
     "accounts-rest": _rest_of_accounts,
     "authorized-keys": _authorized_keys,
@@ -339,20 +416,24 @@ SPEAKERS: dict[str, Callable[[Script, Any], list[str]]] = {
     "listening": _listening,
     "mount": _mount,
     "host-names": _host_names,
+    "hostbased-logins": _hostbased_logins,
     "munge-key": _munge_key,
-    "owned-files": _owned_files,
+    "node-logins": _node_logins,
     "packaged-rotation": _packaged_rotation,
     "packages": _packages,
     "person": _person,
     "person-home": _person_home,
     "program": _program,
     "scripts": _scripts,
+    "selinux-settings": _selinux_settings,
+    "server-certificate": _server_certificate,
     "service": _service,
+    "shared-files": _shared_files,
     "site-files": _site_files,
     "slurm-files": _slurm_files,
+    "slurm-source": _slurm_source,
     "slurmdbd-conf": _slurmdbd_conf,
     "ssh-key": _ssh_key,
-    "sshd-files": _sshd_files,
     "scratch-directory": _scratch_directory,
     "subordinate-ids": _subordinate_ids,
     "user-directories": _user_directories,
@@ -360,7 +441,8 @@ SPEAKERS: dict[str, Callable[[Script, Any], list[str]]] = {
     "storage": _storage,
     "sudo-rules": _file,
     "timer": _timer,
+    "trusted-authority": _trusted_authority,
     "units-loaded": _units_loaded,
     "user": lambda script, wanted: _user(script, wanted, "--system"),
-    "user-slices": _owned_files,
+    "user-quotas": _user_quotas,
 }

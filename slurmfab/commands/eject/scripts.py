@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import SLURM_HOME
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.commands.eject.saying import Script
+from slurmfab.commands.eject.saying import say
+from slurmfab.commands.eject.script import Script
+from slurmfab.core.plan.phases import packages, slurm_source
 from slurmfab.core.plan.plan import Plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts import client_config, route
+from slurmfab.on_hosts.agent.core.host_paths import REGISTRY_CA
+from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
 from slurmfab.on_hosts.agent.munge.key import MungeKey
+
+_FUNCTION = re.compile(r"^(\w+)\(\) \{(.*?^\}\n)", re.MULTILINE | re.DOTALL)  # name, and the rest of a function
+_WORD = re.compile(r"\w+")
+
+PACKAGES = "/var/cache/ejected-packages"  # where hosts have packages that make-cluster sends them
 
 KEY_OF_SLURM, HOST_KEY = "@slurm_key:{host}@", "@host_key:{host}:{kind}@"
 """What stands in a script for the public key of a host's slurm user, and for a host's own of a type."""
@@ -26,30 +38,65 @@ class Ejected:
     """A cluster as files, by their names in the directory."""
 
     files: Mapping[str, str]
+    copies: Mapping[str, Path]  # packages that are files beside the cluster file, by their names in the directory
     secrets: tuple[str, ...]  # names of files that somebody has to put into `secrets/`, as nothing here has them
     unsaid: tuple[str, ...]  # what no script makes, such as `scratch directory on n[1-2]`
 
 
 def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
     """The scripts for a plan of hosts that are as wanted."""
-    made, keys = makers(plan), marks(plan_input)
-    scripts = {host: Script(keys) for host in plan.hosts}
-    cluster = plan_input.cluster
-    texts = {f"hosts/{host}.sh": host_script(cluster, plan, host, script) for host, script in scripts.items()}
+    cluster, made = plan_input.cluster, makers(plan)
+    sent = {host: package_files(plan_input, host) for host in plan.hosts}
+    scripts = begun(plan_input, sent)
+    bodies = {host: phases_of(plan, host, script) for host, script in scripts.items()}
+    texts = {f"hosts/{host}.sh": host_script(cluster, host, bodies[host]) for host in plan.hosts}
     secrets = {host: tuple((name, path) for path, name in script.secrets.items()) for host, script in scripts.items()}
     needed = dict.fromkeys(path for found in secrets.values() for _, path in found)
     given = tuple((PurePosixPath(path).name, path) for path in needed if path not in made)
-    kinds = dict.fromkeys(kind for script in scripts.values() for kind in script.unsaid)
-    unsaid = tuple(
-        f"{kind.replace('-', ' ')} on {fold([host for host, script in scripts.items() if kind in script.unsaid])}"
-        for kind in kinds
-    )
-    about = {"cluster": cluster.name, "hosts": plan.hosts, "given": given, "unsaid": unsaid, "secrets": secrets}
     takes = {path: made[path] for path in needed if path in made}
-    texts["make-cluster"] = fill("eject/make-cluster", {**about, "home": SLURM_HOME, "steps": steps(plan, takes)})
+    servers = {cluster.controller, *cluster.database_hosts, *cluster.servers, *takes.values()}
+    about = {
+        "cluster": cluster.name,
+        "hosts": plan.hosts,
+        "needed": [host for host in plan.hosts if host in servers],
+        "given": given,
+        "unsaid": left(cluster, scripts),
+        "secrets": secrets,
+    }
+    of_controller = {"home": SLURM_HOME, "place": PACKAGES, "steps": steps(plan, bodies, sent, takes)}
+    texts["make-cluster"] = fill("eject/make-cluster", {**about, **of_controller})
     texts["ssh_config"] = client_config.config_text(route.to_hosts(cluster), {}, Path())
     texts["README.md"] = fill("eject/README.md", about)
-    return Ejected(texts, tuple(name for name, _ in given), unsaid)
+    copies = {f"packages/{one.file_name}": one.path for some in sent.values() for one in some}
+    return Ejected(texts, copies, tuple(name for name, _ in given), left(cluster, scripts))
+
+
+def begun(plan_input: PlanInput, sent: Mapping[str, tuple[FiledPackage, ...]]) -> dict[str, Script]:
+    """The scripts in which nothing is said yet, by host. `sent`: packages in files."""
+    keys, made = marks(plan_input), authorities(plan_input)
+    return {host: Script(keys, made, plan_input.facts[host].packages, names_of(files)) for host, files in sent.items()}
+
+
+def left(cluster: Cluster, scripts: Mapping[str, Script]) -> tuple[str, ...]:
+    """What no script makes, with the hosts."""
+    kinds = dict.fromkeys(kind for script in scripts.values() for kind in script.unsaid)
+    hosts = {kind: [host for host, script in scripts.items() if kind in script.unsaid] for kind in kinds}
+    bundled = ("the packages of the bundle, of which hosts need a source",) if cluster.bundle else ()
+    return (*(f"{kind.replace('-', ' ')} on {fold(hosts[kind])}" for kind in kinds), *bundled)
+
+
+def package_files(plan_input: PlanInput, host: str) -> tuple[FiledPackage, ...]:
+    """The packages of a host that are files beside the cluster file."""
+    files = plan_input.deb_files
+    return (
+        *(files[one.file] for one in packages.own(plan_input, host) if one.file in files),
+        *slurm_source.in_files(plan_input, host, packages.wanted(plan_input, host)),
+    )
+
+
+def names_of(files: Iterable[FiledPackage]) -> dict[str, str]:
+    """The paths of such files on hosts, by the names of the packages."""
+    return {one.name: f"{PACKAGES}/{one.file_name}" for one in files}
 
 
 def marks(plan_input: PlanInput) -> dict[str, str]:
@@ -63,36 +110,74 @@ def marks(plan_input: PlanInput) -> dict[str, str]:
 
 
 def makers(plan: Plan) -> dict[str, str]:
-    """The host that makes each secret, by path; others get it from there."""
+    """The host that makes each file that differs on new hosts, by path; others get it from there."""
     return {
-        resource.path: host
+        resource.path if isinstance(resource, MungeKey) else resource.ca: host
         for host in reversed(plan.hosts)
         for _, resource in plan.of_host(host)
-        if isinstance(resource, MungeKey)
+        if isinstance(resource, MungeKey | ServerCertificate)
     }
 
 
-def host_script(cluster: Cluster, plan: Plan, host: str, script: Script) -> str:
-    """The script of a host: a function for each phase that the host has a part in."""
+def authorities(plan_input: PlanInput) -> dict[str, str]:
+    """The paths of certificates of authorities on the hosts that make them, by the texts that others have of them."""
+    texts = {f"{facts.registry_ca}\n" for facts in plan_input.facts.values() if facts.registry_ca}
+    return dict.fromkeys(texts, REGISTRY_CA)
+
+
+def phases_of(plan: Plan, host: str, script: Script) -> dict[str, list[str]]:
+    """The lines of each phase that a host has a part in, by its name in scripts."""
     said: dict[str, list[str]] = {}
     for phase, resource in plan.of_host(host):
-        said.setdefault(identifier(phase.name), []).extend(script.say(resource))
-    bodies = {name: lines for name, lines in said.items() if lines}
-    return fill("eject/host.sh", {"host": host, "cluster": cluster.name, "bodies": bodies})
+        said.setdefault(identifier(phase.name), []).extend(say(script, resource))
+    return {name: lines for name, lines in said.items() if lines}
 
 
-def steps(plan: Plan, takes: Mapping[str, str]) -> tuple[str, ...]:
-    """The lines of make-cluster: its phases, each with its hosts, and what is taken from hosts between them.
+def host_script(cluster: Cluster, host: str, bodies: Mapping[str, list[str]]) -> str:
+    """The script of a host: a function for each of these phases."""
+    functions = needed_functions(line for lines in bodies.values() for line in lines)
+    return fill("eject/host.sh", {"host": host, "cluster": cluster.name, "functions": functions, "bodies": bodies})
 
-    `takes`: the host that makes a secret which others need, by path.
+
+def needed_functions(lines: Iterable[str]) -> list[str]:
+    """The shell functions that lines need, with those that these need, in the order of the file that has them."""
+    known = known_functions()
+    found, waiting = set[str](), [*lines]
+    while waiting:
+        named = {*_WORD.findall(waiting.pop())} & known.keys() - found
+        found |= named
+        waiting += [known[name] for name in named]
+    return [f"{name}() {{{text}" for name, text in known.items() if name in found]
+
+
+@cache
+def known_functions() -> dict[str, str]:
+    """All shell functions by name, each from behind its opening brace."""
+    return dict(_FUNCTION.findall(fill("eject/functions.sh", {})))
+
+
+def steps(
+    plan: Plan,
+    bodies: Mapping[str, Mapping[str, list[str]]],
+    sent: Mapping[str, Iterable[FiledPackage]],
+    takes: Mapping[str, str],
+) -> tuple[str, ...]:
+    """The lines of make-cluster: its phases, each with its hosts, and what is sent to hosts and taken from them.
+
+    `bodies`: the phases of each host. `sent`: packages in files, by host. `takes`: the host that makes a secret which
+    others need, by path.
     """
     lines: list[str] = []
     is_over = False
     for planned in plan.phases:
         if not planned.phase.prepares and not is_over:
             is_over = True
-            lines += [f"learn_keys {' '.join(plan.hosts)}", *(f"take {host} {path}" for path, host in takes.items())]
-        hosts = tuple(planned.resources)
+            lines += ["learn_keys", *(f"take {host} {path}" for path, host in takes.items())]
+        hosts = tuple(host for host in planned.resources if identifier(planned.phase.name) in bodies[host])
+        if planned.phase.installs:
+            lines += [
+                shlex.join(["send", host, *(one.file_name for one in some)]) for host, some in sent.items() if some
+            ]
         first = hosts[:1] if planned.phase.controller_first else ()
         lines += [
             f"phase {identifier(planned.phase.name)} {' '.join(some)}" for some in (first, hosts[len(first) :]) if some

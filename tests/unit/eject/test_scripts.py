@@ -11,23 +11,18 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
-from slurmfab.commands.eject.saying import SPEAKERS, WITHOUT_COMMANDS, Script, here
+from slurmfab.cluster.inventory.deb_files import DebFile
+from slurmfab.commands.eject.saying import SPEAKERS, WITHOUT_COMMANDS, say
+from slurmfab.commands.eject.script import Script, here
 from slurmfab.commands.eject.scripts import Ejected, eject
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.host_names import HostNames
 from slurmfab.on_hosts.agent.kinds import KINDS
+from slurmfab.on_hosts.agent.nodes.jobs import JobsEnded
 
 sys.path.append(str(Path(__file__).parents[1] / "plan"))
-from test_examples import planned
-
-NOT_SAID = {
-    "plain": (),
-    "example-around-slurm": ("hostbased logins on cn[01-08],login01,mn01", "node logins on cn[01-08]"),
-    "example-containers": (),
-    "example-accounting": (),
-    "example-gpu": (),
-}
+from test_examples import EXAMPLES, planned
 
 
 def ejected(example: str) -> Ejected:
@@ -48,24 +43,44 @@ def test_scripts_of_an_example_when_bash_reads_them_then_all_are_right(example: 
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(("example", "unsaid"), NOT_SAID.items())
-def test_what_no_script_makes_is_named_with_its_hosts(example: str, unsaid: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_of_an_example_then_nothing_is_left_out(example: str) -> None:
     made = ejected(example)
-    assert made.unsaid[: len(unsaid)] == unsaid
-    assert all(f"- {line}" in made.files["README.md"] for line in made.unsaid)
+    assert made.unsaid == ()
+    assert "do not make" not in made.files["README.md"]
+
+
+def test_a_kind_without_commands_then_is_named_with_its_hosts() -> None:
+    wanted = planned("plain")
+    plan = make_plan(wanted, wanted.cluster.hosts)
+    resources = {host: (JobsEnded(("7",), ("n1",), "x"),) for host in ("n1", "n2")}
+    other = dataclasses.replace(plan.phases[0], resources=resources)
+    made = eject(wanted, dataclasses.replace(plan, phases=(*plan.phases, other)))
+    assert made.unsaid == ("jobs ended on n[1-2]",)
+    assert "- jobs ended on n[1-2]" in made.files["README.md"]
+
+
+def test_packages_in_files_then_are_copied_and_sent_before_they_are_installed() -> None:
+    known = cluster(f"{THREE_HOSTS}packages: {{compute: [tool_1.2_all.deb]}}\n")
+    some = plan_input(known, facts_of(known, prepared))
+    deb = DebFile(Path("tool_1.2_all.deb"), {"Package": "tool", "Version": "1.2", "Architecture": "all"}, 9)
+    some = dataclasses.replace(some, deb_files={"tool_1.2_all.deb": deb})
+    made = eject(some, make_plan(some, known.hosts))
+    assert made.copies == {"packages/tool_1.2_all.deb": Path("tool_1.2_all.deb")}
+    lines = made.files["make-cluster"].splitlines()
+    assert lines.index("send n1 tool_1.2_all.deb") < lines.index("phase packages c1 n1 n2")
+    assert "/var/cache/ejected-packages/tool_1.2_all.deb" in made.files["hosts/n1.sh"]
+    assert "tool" not in made.files["hosts/c1.sh"]
 
 
 def test_every_kind_of_resource_has_commands_or_needs_none_or_is_known_to_have_none() -> None:
     left = KINDS.keys() - SPEAKERS.keys() - WITHOUT_COMMANDS
     assert sorted(left) == [
-        *("associations-gone", "directory-service", "dnf-packages-exchanged", "dnf-updates", "fault"),
-        *("firewall-rules", "firewalld-zone", "hostbased-logins", "jobs-ended"),
-        *("machine-reboot", "mig", "moved-ids", "munge-key-switch", "no-kept-secrets", "node-logins", "node-reboot"),
+        *("associations-gone", "dnf-packages-exchanged", "dnf-updates", "fault", "jobs-ended"),
+        *("machine-reboot", "moved-ids", "munge-key-switch", "no-kept-secrets", "node-reboot"),
         *("packages-exchanged", "person-gone", "proved-dump", "renewed-daemon", "renewed-daemons", "restored"),
-        *("restored-database", "restored-files", "restored-state", "selinux-settings"),
-        *("server-certificate", "shared-files"),
-        *("slurm-source", "slurm-state", "slurmctld-pause", "staged-munge-key", "state-copy", "storage-login"),
-        *("trusted-authority", "updates", "user-quotas"),
+        *("restored-database", "restored-files", "restored-state"),
+        *("slurm-state", "slurmctld-pause", "staged-munge-key", "state-copy", "updates"),
     ]
 
 
@@ -79,9 +94,12 @@ def test_keys_of_the_old_hosts_then_are_marks_and_the_mungekey_is_taken_from_the
     assert 'from="10.0.0.1" @slurm_key:c1@' in made.files["hosts/n1.sh"]
     assert "n1,10.0.0.2 ssh-ed25519 @host_key:n1:ssh-ed25519@" in made.files["hosts/c1.sh"]
     lines = made.files["make-cluster"].splitlines()
-    order = ("phase munge_key c1", "learn_keys c1 n1 n2", "take c1 /etc/munge/munge.key", "phase munge c1 n1 n2")
+    order = ("phase munge_key c1", "learn_keys", "take c1 /etc/munge/munge.key", "phase munge c1 n1 n2")
     assert [line for line in lines if line in order] == [*order]
-    assert 'printf %s "$secret_0" | base64 -d | put /etc/munge/munge.key munge:munge 0400' in made.files["hosts/n1.sh"]
+    assert (
+        'printf %s "${secret_0:?is given by make-cluster}" | base64 -d | put /etc/munge/munge.key munge:munge 0400'
+        in made.files["hosts/n1.sh"]
+    )
 
 
 def test_a_secret_that_no_host_makes_then_has_to_be_given() -> None:
@@ -115,6 +133,6 @@ def test_a_text_for_a_command_then_arrives_as_it_is(text: str, line: str) -> Non
 def test_a_host_with_a_loopback_address_in_its_hosts_file_then_gets_its_own(tmp_path: Path) -> None:
     file = tmp_path / "hosts"
     file.write_text("127.0.0.1\tlocalhost\n127.0.1.1\tn1.example.org n1\n10.0.0.2 n1\n127.0.1.1 n10\n")
-    (line,) = Script({}).say(HostNames(str(file), (("n1", "10.0.0.2"),)))
+    (line,) = say(Script({}), HostNames(str(file), (("n1", "10.0.0.2"),)))
     subprocess.run(["bash", "-c", line], check=True)
     assert file.read_text() == "127.0.0.1\tlocalhost\n10.0.0.2\tn1.example.org n1\n10.0.0.2 n1\n127.0.1.1 n10\n"

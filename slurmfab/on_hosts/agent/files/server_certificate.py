@@ -121,18 +121,27 @@ class ServerCertificate(Resource):
         for path, (_, mode) in self.access().items():
             replace.change_access(context.path(path), 0, gid if path == self.certificate else 0, mode)
 
+    @property
+    def of_authority(self) -> str:
+        """The authority's configuration of `openssl req`."""
+        title = "authority of %s on %s" % (self.what, self.certified[-1])
+        return configuration(title, OF_AUTHORITY % allowed(self.certified))
+
+    @property
+    def of_server(self) -> str:
+        """The server's configuration of `openssl req`."""
+        names = ", ".join("%s:%s" % ("IP" if is_address(one) else "DNS", one) for one in self.certified)
+        return configuration("%s on %s" % (self.what, self.certified[-1]), OF_SERVER % names)
+
     def make(self, context: Context, gid: int) -> None:
         """Make the server's certificate, and before it the authority if there is none that lasts as long."""
         open_folder(context.path(self.directory), make=True).close()
         if not lasts(context, self.authority, DAYS) or bounds(context, self.authority) != " ".join(self.certified):
-            title = "authority of %s on %s" % (self.what, self.certified[-1])
-            made = signed(context, configuration(title, OF_AUTHORITY % allowed(self.certified)), AUTHORITY_DAYS)
+            made = signed(context, self.of_authority, AUTHORITY_DAYS)
             replace.put(context.path(self.authority), made[0] + made[1], 0, 0, 0o600)
         public = context.must(["openssl", "x509", "-in", context.path(self.authority)]).encode()
         replace.put(context.path(self.ca), public, 0, 0, 0o644)
-        names = ", ".join("%s:%s" % ("IP" if is_address(one) else "DNS", one) for one in self.certified)
-        title = "%s on %s" % (self.what, self.certified[-1])
-        made = signed(context, configuration(title, OF_SERVER % names), DAYS, by=self.authority)
+        made = signed(context, self.of_server, DAYS, by=self.authority)
         replace.put(context.path(self.certificate), made[0] + made[1], 0, gid, 0o640)
 
 

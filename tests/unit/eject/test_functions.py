@@ -1,0 +1,214 @@
+"""The shell functions of an ejected cluster: they make what slurmfab itself makes of the same files."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from slurmfab.commands.eject.saying import say
+from slurmfab.commands.eject.script import Script
+from slurmfab.commands.eject.scripts import needed_functions
+from slurmfab.on_hosts.agent.core.resource import Context, Resource
+from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
+from slurmfab.on_hosts.agent.packages import slurm_release
+from slurmfab.on_hosts.agent.packages.packages import Packages
+from slurmfab.on_hosts.agent.people import node_logins
+from slurmfab.on_hosts.agent.people.node_logins import NodeLogins
+from slurmfab.on_hosts.agent.slurm import package_source
+from slurmfab.on_hosts.agent.slurm.package_source import SlurmSource
+
+DEBIANS = """\
+@include common-auth
+account    required     pam_nologin.so
+@include common-account
+session    required     pam_loginuid.so
+@include common-session
+@include common-password
+"""
+COMMON = (
+    "session\t[default=1]\t\t\tpam_permit.so\nsession\trequired\tpam_unix.so \nsession\toptional\tpam_systemd.so \n"
+)
+ENTERPRISE_LINUXS = """\
+auth       substack     password-auth
+account    required     pam_sepermit.so
+account    include      password-auth
+session    required     pam_selinux.so close
+session    include      password-auth
+"""
+AUTHSELECTS = """\
+auth        required                                     pam_env.so
+session     optional                                     pam_keyinit.so revoke
+-session    optional                                     pam_systemd.so
+session     [success=1 default=ignore]                   pam_succeed_if.so service in crond \\
+    quiet use_uid
+"""
+RELEASE = "VERSION_CODENAME=trixie\n"
+ONE_LINE = """\
+# deb http://old.example trixie main
+deb [arch=amd64,arm64 signed-by=/usr/share/keyrings/one.gpg] http://one.example/debian trixie main contrib # ours
+deb-src http://one.example/debian trixie main
+"""
+STANZAS = """\
+Types: deb deb-src
+URIs: http://no.example/debian
+Suites: trixie
+Components: main
+Enabled: no
+
+# The mirror.
+Types: deb
+URIs: http://two.example/debian
+Suites: trixie trixie-updates
+Components: main non-free-firmware
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ abc
+"""
+SOURCES = "/etc/apt/sources.list.d/debian.sources"
+NAMED = ("slurm*", "libslurm*")
+
+
+def play(root: Path, lines: list[str], before: str = "") -> None:
+    """Run lines of a script on files below a directory, by the user who runs the tests."""
+    functions = "\n".join(needed_functions(lines))
+    script = "\n".join([f"set -euo pipefail\nchown() {{ :; }}\n{functions}", before, *lines])
+    done = subprocess.run(
+        ["bash", "-c", script.replace("/etc/", f"{root}/etc/")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def write(root: Path, **files: str) -> Context:
+    """Write files below a directory."""
+    for path, text in files.items():
+        place = root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return Context(str(root))
+
+
+def texts(root: Path, *paths: str) -> list[str | None]:
+    """The texts of files below a directory, `None` for none."""
+    places = [root / path.lstrip("/") for path in paths]
+    return [place.read_text().replace(str(root), "") if place.exists() else None for place in places]
+
+
+@pytest.mark.parametrize(
+    ("sshd", "of_sessions"),
+    [
+        (DEBIANS, {"/etc/pam.d/common-session": COMMON}),
+        (ENTERPRISE_LINUXS, {"/etc/pam.d/password-auth": AUTHSELECTS}),
+        ("account required pam_permit.so\n", {}),
+    ],
+    ids=["debian", "enterprise linux", "neither"],
+)
+def test_pam_of_a_node_that_is_closed_then_is_as_slurmfab_writes_it_also_again(
+    tmp_path: Path, sshd: str, of_sessions: dict[str, str]
+) -> None:
+    context = write(tmp_path, **{node_logins.SSHD: sshd, **of_sessions})
+    closed = NodeLogins(("bob", "slurm"), "cn1")
+    wanted = closed.wanted(context)
+    paths = (node_logins.EXEMPT, node_logins.ACCOUNT, node_logins.SESSION, node_logins.SSHD)
+    for _ in range(2):
+        play(tmp_path, say(Script({}), closed), "unset SUDO_USER")
+        assert texts(tmp_path, *paths) == [wanted[path] for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("/etc/apt/sources.list", ONE_LINE), (SOURCES, STANZAS)], ids=["one line", "deb822"]
+)
+def test_another_suite_of_a_host_then_comes_from_the_mirror_of_its_own(tmp_path: Path, path: str, text: str) -> None:
+    context = write(tmp_path, **{path: text, "/etc/os-release": RELEASE})
+    source = SlurmSource(suite="trixie-backports", version="26.05.*", names=NAMED)
+    (line,) = [line for line in said(source) if line.startswith("put_other_suite")]
+    play(tmp_path, [line])
+    assert texts(tmp_path, slurm_release.SOURCES) == [source.text(context)]
+
+
+def test_another_suite_that_the_host_has_already_then_gets_no_file(tmp_path: Path) -> None:
+    both = {"/etc/apt/sources.list": ONE_LINE, SOURCES: STANZAS.replace("trixie-updates", "trixie-backports")}
+    write(tmp_path, **both, **{"/etc/os-release": RELEASE})
+    play(tmp_path, ["put_other_suite trixie-backports /etc/apt/sources.list.d/slurmfab-slurm.sources"])
+    assert texts(tmp_path, slurm_release.SOURCES) == [None]
+
+
+@pytest.mark.parametrize("version", ["", "26.05.*", "26.05.5"])
+@pytest.mark.parametrize("release", [("Debian", "", "trixie-backports", "stable-backports"), ("", "", "", "")])
+def test_pins_of_a_source_then_are_those_that_slurmfab_makes(
+    tmp_path: Path, version: str, release: tuple[str, str, str, str]
+) -> None:
+    source = SlurmSource(uris=("https://deb.example.org/slurm",), suites=("./",), version=version, names=NAMED)
+    shown = "|".join(
+        f"{key}={value or '$(' + word + ')'}"
+        for key, word, value in zip("olna", ("ORIGIN", "LABEL", "CODENAME", "SUITE"), release, strict=True)
+    )
+    (line,) = [line for line in said(source) if line.startswith("pin_slurm")]
+    tells = f"apt-get() {{ [ $1 = update ] || echo '/etc/apt/sources.list.d/slurmfab-slurm.sources:1|./|{shown}'; }}"
+    play(tmp_path, [line], tells)
+    assert texts(tmp_path, package_source.PREFERENCES) == [source.pins([slurm_release.Release(*release)])]
+
+
+def said(resource: Resource) -> list[str]:
+    """The commands for a resource."""
+    return say(Script({}), resource)
+
+
+def test_packages_then_have_the_versions_of_the_cluster_file() -> None:
+    wanted = Packages(("munge", "slurmd", "tree"), versions=("tree=2.1*",), slurm=("slurmd", "libslurm43", "slurmctld"))
+    script = Script({}, packages={"slurmd": "26.05.5-1", "libslurm43": "26.05.5-1"})
+    assert say(script, wanted) == ["install_packages munge slurmd 'tree=2.1*'"]
+    with_version = Packages(wanted.names, slurm=wanted.slurm, slurm_version="26.05.5")
+    assert say(script, with_version) == ["install_packages 'libslurm43=26.05.5-*' munge 'slurmd=26.05.5-*' tree"]
+
+
+def test_a_certificate_then_is_one_that_slurmfab_takes_and_is_kept(tmp_path: Path) -> None:
+    place = tmp_path / "certificates"
+    wanted = ServerCertificate(("10.0.0.1", "ctl"), directory=str(place))
+    lines = said(wanted)
+    run = "mktemp() { command mktemp -d; }"
+    play(tmp_path, lines, run)
+    before = (place / "server.pem").read_bytes()
+    there = wanted.actual(Context("/"))
+    assert {name: there[name] for name in there if not name.startswith("/")} == {
+        name: value for name, value in wanted.wanted(Context("/")).items() if not name.startswith("/")
+    }
+    assert (place / "ca.crt").read_text() in (place / "authority.pem").read_text()
+    play(tmp_path, lines, run)
+    assert (place / "server.pem").read_bytes() == before
+
+
+SUDOERS = r"""
+Defaults env_reset, mail_badpass
+Host_Alias HERE = n1, n2
+Cmnd_Alias STOP = /sbin/halt, \
+    /sbin/reboot
+User_Alias OPS = alma, \
+    bea
+User_Alias MORE = %#1500
+root ALL=(ALL:ALL) ALL
+%sudo ALL=(ALL:ALL) ALL
+OPS, MORE HERE=STOP
+#1003 ALL=/bin/dd
+#1999 ALL=/bin/dd
+!carl, d.o@u HERE = NOPASSWD: ALL, !STOP
+"""
+DOAS = "# who may\npermit nopass doug as root\npermit persist :wheels\npermit setenv { A B } 1004\ndeny eve\n"
+PASSWD = "root:x:0:0:::\nsyslog:x:104:110:::\nann:x:1001:100:::\nulf:x:1003:100:::\nuta:x:1004:100:::\nodd:x:a:b:::\n"
+GROUP = "root:x:0:\nrooters:x:1500:\nusers:x:100:\n"
+
+
+@pytest.mark.parametrize("sudoers", [SUDOERS, SUDOERS + "ALL ALL=/bin/true\n", ""], ids=["some", "everybody", "none"])
+def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(tmp_path: Path, sudoers: str) -> None:
+    rules = {"/etc/sudoers": sudoers, "/etc/doas.conf": DOAS} if sudoers else {}
+    context = write(tmp_path, **{"/etc/passwd": PASSWD, "/etc/group": GROUP, **rules})
+    text = f"# First.\n{REFUSED_HERE}Match User *\n    HostbasedAuthentication yes\n"
+    wanted = HostbasedLogins("user-ssh", (OwnedFile("/etc/ssh/sshd_config.d/x.conf", text),))
+    (one,) = wanted.here(context).by_path().values()
+    lines = [line for line in said(wanted) if line != "load_sshd"]
+    play(tmp_path, lines, 'cvtsudoers() { grep -v ^Defaults "${*: -1}"; }')
+    assert texts(tmp_path, one.path) == [one.text]
