@@ -53,7 +53,9 @@ class Slurm(Context):
         for name in settings["NodeName"].split(","):
             state, reason, by = self.nodes[name]
             if settings["State"] == "RESUME":
-                self.nodes[name] = (state.replace("+DRAIN", "").replace("DOWN", "IDLE"), reason, by)
+                # slurmctld asks a node at once that was resumed.
+                state = state.replace("+DRAIN", "").replace("+NOT_RESPONDING", "")
+                self.nodes[name] = (state.replace("DOWN", "IDLE"), reason, by)
                 self.silent[name] = 3
             elif settings["State"] == "IDLE":
                 self.nodes[name] = (state.replace("+DRAIN", ""), reason, by)

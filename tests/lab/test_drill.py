@@ -41,6 +41,7 @@ LEFT = (
     "ls -d /run/slurmfab-drill* /run/systemd/transient/slurmfab-drill* /dev/*slurmfab-drill* /var/spool/slurmd/.slurm*"
     " 2>/dev/null; command -v nft >/dev/null && nft list tables | grep drill; true"
 )
+MOMENT = "journalctl --unit={} --output=short-unix --grep='{}' --no-pager | grep -v '^--' | tail -n 1 | cut -d' ' -f1"
 IN_ORDER = "scontrol show reservation; sinfo -h -p main -o '%N %t' | sort | paste -sd ,"
 WELL = "No reservations in the system\nn2 idle,n3 mix"
 
@@ -118,7 +119,9 @@ def test_a_slurmctld_that_crashes_is_started_by_systemd_and_a_job_that_has_just_
 def test_the_backup_takes_over_and_gives_back(cluster: Drilled) -> None:
     result = cluster.drill("failover")
     assert result["outcome"] == "passed"
-    assert result["noticed"] >= 5
+    begun = cluster.lab.on("ctl", MOMENT.format("slurmfab-drill-failover", "Started"))
+    took_over = cluster.lab.on("n1", MOMENT.format("slurmctld", "Running as primary controller"))
+    assert 0 <= result["noticed"] - (float(took_over) - float(begun)) < 3
     assert cluster.lab.on("ctl", "scontrol ping | grep -c UP") == "2"
 
 

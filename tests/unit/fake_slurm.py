@@ -81,7 +81,7 @@ class FakeSlurm(FakeHosts):
         if wanted["kind"] == "node-resume":
             for name in wanted["nodes"]:
                 state = self.state(name)
-                if state.answers and (state.is_for_change or not wanted["after_change"]):
+                if (state.answers or wanted["even_silent"]) and (state.is_for_change or not wanted["after_change"]):
                     self.nodes[name] = ("IDLE", "", "")
         if wanted["kind"] == "node-drain":
             for name in wanted["nodes"]:

@@ -28,6 +28,7 @@ from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.job_waiting import format_jobs, jobs_by_node, jobs_on, nodes_and_jobs
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.impact.job_tally import running
+from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Job, Node, Snapshot, ask_up
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import FAILED
@@ -39,6 +40,7 @@ from slurmfab.on_hosts.agent.nodes.timed_fault import TimedFault
 RESERVATION = "slurmfab_drill"
 HOLD = "hold"  # the name of the reservation among faults: it ends by itself as they do
 POLL_SECONDS = 0.5
+PATIENCE = 2.0  # seconds: Slurm's commands wait for half of SlurmctldTimeout where a controller is on standby
 SAME_BOOT_SECONDS = 10.0  # by so much two times of one boot may differ
 MOST_NAMED, MOST_TRIED = 6, 6  # so many nodes are named with why they are not fit, and tried to be reserved
 
@@ -72,6 +74,7 @@ class Measured:
     lasted: float = 0.0
     sign: str = ""
     has_booted: bool = False  # whether the node was in service again before it was down
+    is_resumed: bool = False  # whether the node had to be resumed
     trouble: str = ""  # why not all is well again
 
 
@@ -323,18 +326,20 @@ def until(limit: float, holds: Callable[[], bool]) -> bool:
 
 
 def watch_return(run: Run, one: Drill, node: str, found: Measured) -> None:
-    """Wait until a node is in service and has run a job; resume one that Slurm leaves down after a reboot."""
+    """Wait until a node is in service and has run a job; resume one that Slurm leaves down."""
     ended = found.begun + found.lasted
 
-    def is_back() -> bool:
+    def is_back(*, is_late: bool = False) -> bool:
         now = node_now(run, node)
         if now is None:
             return False
-        if now.state.answers and "DOWN" in now.state.flags and "unexpectedly rebooted" in now.state.reason:
-            requests.request_apply(run, run.controller, [NodeResume((node,))], dry_run=False)
+        if "DOWN" in now.state.flags and is_left_down(now, is_late=is_late):
+            found.is_resumed = True
+            requests.request_apply(run, run.controller, [NodeResume((node,), even_silent=is_late)], dry_run=False)
         return now.state.is_in_service
 
-    if not until(one.back(run.inventory.cluster), is_back):
+    # The second question is whether the resumption has helped.
+    if not (until(one.back(run.inventory.cluster), is_back) or is_back(is_late=True) or is_back()):
         now = node_now(run, node)
         words = now.state.with_reason if now else "unknown, since slurmctld does not answer"
         found.trouble = f"{time.monotonic() - ended:.0f} s after its end the node is {words}"
@@ -344,6 +349,17 @@ def watch_return(run: Run, one: Drill, node: str, found: Measured) -> None:
     except HostError as error:
         found.trouble = error.reason
     found.back = None if found.trouble else time.monotonic() - ended
+
+
+def is_left_down(now: Node, *, is_late: bool) -> bool:
+    """Whether Slurm leaves a node down: after a reboot that it did not ask for, or for long, one that was silent.
+
+    slurmctld pings no node that it has set down: it asks a few of them, in turn, with each of its rounds, so that one
+    waits for up to 20 rounds of a third of SlurmdTimeout, more in clusters with more than 320 nodes (ping_nodes.c).
+    """
+    if not now.state.answers:
+        return is_late and now.state.reason.startswith("Not responding")
+    return "unexpectedly rebooted" in now.state.reason
 
 
 def on_controller(run: Run, one: Drill, seen: Snapshot) -> Result:
@@ -373,11 +389,13 @@ def on_controller(run: Run, one: Drill, seen: Snapshot) -> Result:
 def is_served(run: Run, nodes: Sequence[str] = (), *, needs_primary: bool) -> bool:
     """Whether a slurmctld, perhaps the primary, is in charge, with these nodes in service; one on standby is not."""
     with suppress(HostError, KeyError):
-        seen = nodes_and_jobs(run)
-        is_primary = any(one.role == "primary" and one.is_up for one in seen.controllers)
-        by_name = seen.by_name
-        in_service = all(by_name[node].state.is_in_service for node in nodes)
-        return in_service and (is_primary or not needs_primary)
+        # A controller on standby answers a ping, but tells no partitions.
+        seen = snapshot.ask(run.transport, run.controller, ())
+        if needs_primary and not any(one.role == "primary" and one.is_up for one in seen.controllers):
+            return False
+        ask_up(run.transport, run.controller, ("partitions",), PATIENCE)
+        by_name = nodes_and_jobs(run).by_name if nodes else {}
+        return all(by_name[node].state.is_in_service for node in nodes)
     return False
 
 
@@ -405,4 +423,5 @@ def judged(cluster: Cluster, one: Drill, host: str, found: Measured) -> Result:
         repair = f"{FAB} explain {host}, and then {FAB} resume {host}"
     times = (found.noticed, found.out, found.back, found.lasted)
     told = alerts(cluster, one, found.lasted + (found.back or 0))
-    return Result(one.name, host, NOT_PASSED if cause else PASSED, *times, found.sign, cause, repair, told)
+    outcome = NOT_PASSED if cause else PASSED
+    return Result(one.name, host, outcome, *times, found.sign, cause, repair, told, found.is_resumed)

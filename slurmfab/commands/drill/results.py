@@ -41,7 +41,7 @@ class Alert:
 
 @shows(
     "drill", "host", "outcome", Key("noticed", digits=3), Key("out", digits=3), Key("back", digits=3),
-    Key("lasted", digits=3), "sign", "cause", "repair", "alerts",
+    Key("lasted", digits=3), "sign", "cause", "repair", "alerts", Key("resumed", "is_resumed"),
 )  # fmt: skip
 @dataclass(frozen=True)
 class Result:
@@ -58,6 +58,7 @@ class Result:
     cause: str = ""  # why it failed or was not run
     repair: str = ""  # what to try
     alerts: tuple[Alert, ...] = ()  # the alert rules about it; none without `monitoring`
+    is_resumed: bool = False  # whether slurmfab resumed the node, which Slurm leaves down for long, or for good
 
     @property
     def line(self) -> str:
@@ -67,6 +68,7 @@ class Result:
         told = ", ".join(f"{word} {seconds:.1f} s" for word, seconds in times if seconds is not None)
         told += f": {self.sign}" if self.sign else ""
         told += f"; well again {self.back:.1f} s after its end" if self.back is not None else ""
+        told += ", resumed by slurmfab" if self.is_resumed else ""
         words = {PASSED: told, NOT_PASSED: f"FAILED: {self.cause}", NOT_RUN: f"not run: {self.cause}"}
         ends = [f"Repair: {self.repair}"] if self.repair else []
         ends += [f"Alert: {alert_words(self.alerts)}"] if self.outcome != NOT_RUN else []

@@ -18,7 +18,7 @@ from slurmfab.hosts.transport import Transport
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.amounts import seconds_of
 from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
-from slurmfab.on_hosts.agent.slurm.reading import JOB_FIELDS, PARTS
+from slurmfab.on_hosts.agent.slurm.reading import JOB_FIELDS, PARTS, SLURM_TIMEOUT
 
 _FIELD = re.compile(r"(?:^|\s)([A-Z]\w*)=(\S*)")
 _GPUS = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d+))?$")
@@ -132,9 +132,14 @@ class Snapshot:
         return {node.name: node for node in self.nodes}
 
 
-def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str = "") -> Snapshot:
-    """Read parts (`nodes`, `partitions`, `jobs`) of a snapshot, and a user's limits, in one request; HostError."""
-    lines = transport.call(host, {"op": "slurm", "parts": list(parts), "user": user})
+def ask(
+    transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str = "", seconds: float = SLURM_TIMEOUT
+) -> Snapshot:
+    """Read parts (`nodes`, `partitions`, `jobs`) of a snapshot, and a user's limits, in one request; HostError.
+
+    `seconds`: time limit of a part.
+    """
+    lines = transport.call(host, {"op": "slurm", "parts": list(parts), "user": user, "seconds": seconds})
     with readable(host):
         return from_answer(answer_value(host, lines, "slurm"))
 
@@ -148,9 +153,9 @@ def readable(host: str) -> Iterator[None]:
         raise AgentFailed(host, f"the agent's answer about Slurm cannot be read: {error}.") from error
 
 
-def ask_up(transport: Transport, host: str, parts: Iterable[str] = PARTS) -> Snapshot:
+def ask_up(transport: Transport, host: str, parts: Iterable[str] = PARTS, seconds: float = SLURM_TIMEOUT) -> Snapshot:
     """Read a snapshot as `ask` does; HostError if the host, or slurmctld, does not answer."""
-    snapshot = ask(transport, host, parts)
+    snapshot = ask(transport, host, parts, seconds=seconds)
     if not snapshot.is_up or snapshot.trouble:
         raise HostError(host, no_answer(snapshot))
     return snapshot

@@ -15,13 +15,14 @@ from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.drill import drilling, drills
-from slurmfab.commands.drill.drilling import Measured, carry_out, is_over, listed, named, only_node
+from slurmfab.commands.drill.drilling import Measured, carry_out, is_over, is_served, listed, named, only_node
 from slurmfab.commands.drill.drills import DRILLS
 from slurmfab.commands.drill.results import Result, Verdict
 from slurmfab.core.engine.run import Run
 from slurmfab.core.status.snapshot import Node
 from slurmfab.hosts.session import Line
 from slurmfab.on_hosts.agent.nodes.states import NodeState
+from slurmfab.on_hosts.agent.slurm.reading import SLURM_TIMEOUT
 
 FOUR = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-4]'}]\nmonitoring: true\n"
 NODES = ("n1", "n2", "n3", "n4")
@@ -53,20 +54,26 @@ class Drilled(FakeSlurm):
     comes: str = ""
     at: str = ""
     works: list[list[str]] = field(default_factory=list)
+    limits: list[tuple[tuple[str, ...], float]] = field(default_factory=list)  # parts of Slurm asked for, and seconds
 
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
     ) -> tuple[Line, ...]:
         self.works += request.get("works", ())
+        if request["op"] == "slurm":
+            self.limits.append((tuple(request["parts"]), request.get("seconds", 0.0)))
         return super().call(host, request, heard)
 
     def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
         self.at = host
         for outcome, wanted in zip(super().outcomes(host, request), request["resources"], strict=True):
-            message = self.refused.get(wanted["fault"], "") if wanted["begin"] else ""
+            message = self.refused.get(wanted["fault"], "") if wanted.get("begin") else ""
             yield {**outcome, "status": "failed" if message else "changed", "message": message}
 
     def change(self, wanted: Mapping[str, Any]) -> None:
+        if wanted["kind"] != "fault":
+            super().change(wanted)
+            return
         name, begins = wanted["fault"], bool(wanted["begin"])
         self.told.append(name if begins else f"no {name}")
         if self.comes and begins:
@@ -182,6 +189,17 @@ def test_a_node_that_does_not_come_back_then_has_failed_with_its_state() -> None
     assert run.steps[0].has_failed
 
 
+def test_a_node_that_slurm_leaves_down_since_it_was_silent_then_is_resumed_and_that_is_told() -> None:
+    result, _ = drilled(hosts(after=DOWN), "link")
+    assert (result.outcome, result.is_resumed, result.cause) == ("passed", True, "")
+    assert "s after its end, resumed by slurmfab." in result.line
+
+
+def test_a_node_that_is_down_for_another_reason_then_is_left_as_it_is() -> None:
+    result, _ = drilled(hosts(after=("DOWN+NOT_RESPONDING", "broken fan", "ann")), "link")
+    assert (result.outcome, result.is_resumed) == ("failed", False)
+
+
 def test_a_node_on_which_no_job_runs_afterwards_then_has_failed() -> None:
     result, _ = drilled(hosts(trial={"n1": "error: no such device"}), "gpu")
     assert (result.outcome, result.cause) == ("failed", "a job on it failed: error: no such device")
@@ -241,6 +259,19 @@ def test_a_killed_slurmctld_when_it_is_back_with_its_nodes_and_jobs_then_has_pas
     slurm = hosts(jobs=[job_line(7, "n2")])
     result, _ = drilled(slurm, "slurmctld")
     assert (result.outcome, result.host, slurm.told) == ("passed", "c1", ["slurmctld", "no slurmctld"])
+
+
+def test_a_slurmctld_that_is_away_when_asked_for_then_slurms_commands_wait_for_no_controller_on_standby() -> None:
+    slurm = hosts()
+    drilled(slurm, "slurmctld")
+    began = next(number for number, (parts, _) in enumerate(slurm.limits) if parts == ())
+    assert slurm.limits[began : began + 2] == [((), SLURM_TIMEOUT), (("partitions",), drilling.PATIENCE)]
+
+
+def test_a_primary_that_does_not_answer_then_no_other_question_is_asked() -> None:
+    slurm = hosts(ping="Slurmctld(primary) at c1 is DOWN\nSlurmctld(backup) at c2 is UP\n")
+    assert not is_served(run_over(slurm, cluster(FOUR)), needs_primary=True)
+    assert [parts for parts, _ in slurm.limits] == [()]
 
 
 def test_a_failover_without_a_second_controller_is_not_run() -> None:

@@ -16,8 +16,8 @@ AGAIN_SECONDS = 5.0  # time after which a node that is still out of service is r
 class NodeResume(NodesResource):
     """Nodes back in service.
 
-    Only nodes that slurmfab or Slurm itself took out of service are resumed, and only once their slurmd answers: a node
-    that somebody has drained meanwhile stays drained.
+    Only nodes that slurmfab or Slurm itself took out of service are resumed, and only once their slurmd answers, unless
+    `even_silent`: a node that somebody has drained meanwhile stays drained.
     """
 
     kind: ClassVar[str] = "node-resume"
@@ -27,6 +27,7 @@ class NodeResume(NodesResource):
     # Whether to resume only nodes that a deployment has drained for a change; all other nodes, also removed ones, count
     # as right.
     after_change: bool = False
+    even_silent: bool = False  # whether nodes are resumed before they answer: slurmctld rarely asks those that are down
 
     def actual(self, context: Context) -> State:
         """Every node's state."""
@@ -69,7 +70,7 @@ class NodeResume(NodesResource):
     def may_resume(self, state: NodeState) -> bool:
         """Whether a node answers and is out of service for a reason that this resource may clear."""
         is_out = state.is_drained or bool(state.flags & {"DOWN", "FAIL"})
-        return state.answers and is_out and (self.include_manual or not state.is_set_by_person)
+        return (state.answers or self.even_silent) and is_out and (self.include_manual or not state.is_set_by_person)
 
 
 def explain(late: Dict[str, NodeState], seconds: float, complaint: str) -> str:

@@ -24,7 +24,8 @@ JOBS_PER_COMMAND = 1000  # highest number of jobs that one command names
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Run Slurm's commands and return what they say.
 
-    `request`: `parts`: some of `PARTS` and `LIMITS`, all of `PARTS` if missing. `numbers`: ids of further jobs, also of
+    `request`: `parts`: some of `PARTS` and `LIMITS`, all of `PARTS` if missing. `seconds`: time limit of a part;
+    `SLURM_TIMEOUT` if missing. `numbers`: ids of further jobs, also of
     ended ones, which slurmctld knows for MinJobAge. `user`: the user whose limits are read. Returns `ping`: the output
     of `scontrol ping`; `nodes`, `partitions` and `limits`: scontrol's output; `jobs`: of each job, the values of
     `JOB_FIELDS`. If no slurmctld answers, the parts are missing and `trouble` has the last error. `named`: the same of
@@ -40,7 +41,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
             answer["trouble"] = done.stderr.decode(errors="replace").strip()
             return answer
         for part in request.get("parts", PARTS):
-            answer[part] = read_part(part, context)
+            answer[part] = read_part(part, context, request.get("seconds", SLURM_TIMEOUT))
         if request.get("numbers"):
             answer["named"] = named_jobs(context, request["numbers"])
         if request.get("user"):
@@ -53,14 +54,14 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     return answer
 
 
-def read_part(part: str, context: Context) -> Any:
+def read_part(part: str, context: Context, seconds: float) -> Any:
     """One of `PARTS`, or `LIMITS`, as `read` returns it. Raises ResourceFailed if slurmctld does not answer."""
     if part == "jobs":
-        return commands.jobs(JOB_FIELDS).ask(context, SLURM_TIMEOUT)
+        return commands.jobs(JOB_FIELDS).ask(context, seconds)
     if part == LIMITS:
-        return context.must(commands.SHOW_ASSOCIATIONS, seconds=SLURM_TIMEOUT)
+        return context.must(commands.SHOW_ASSOCIATIONS, seconds=seconds)
     command = commands.show_nodes() if part == "nodes" else commands.SHOW_PARTITIONS
-    return context.must(command, seconds=SLURM_TIMEOUT)
+    return context.must(command, seconds=seconds)
 
 
 def named_jobs(context: Context, numbers: Sequence[str]) -> List[List[str]]:
