@@ -42,6 +42,11 @@ HOLD = "hold"  # the name of the reservation among faults: it ends by itself as 
 POLL_SECONDS = 0.5
 PATIENCE = 2.0  # seconds: Slurm's commands wait for half of SlurmctldTimeout where a controller is on standby
 SAME_BOOT_SECONDS = 10.0  # by so much two times of one boot may differ
+SILENT = "Not responding"  # the reason that slurmctld gives to nodes that it sets down for their silence
+INTERRUPTED = (
+    "the drill ends early, and its fault with it. If the node is down, Slurm may leave it so for half an hour, or for "
+    "good. To have it back: %s"
+)
 MOST_NAMED, MOST_TRIED = 6, 6  # so many nodes are named with why they are not fit, and tried to be reserved
 
 
@@ -280,10 +285,14 @@ def drilled(run: Run, one: Drill, node: str) -> Result:
     run.progress.begin(f"drill {one.name}", [node])
     with fault(run, node, one.name, one.script(run.inventory, node), int(limit) + SPARE) as end:
         found.begun = time.monotonic()
-        until(limit, lambda: is_over(found, node_now(run, node), before))
-        found.lasted = time.monotonic() - found.begun
-        end()  # a machine that boots does not answer now
-        watch_return(run, one, node, found)
+        try:
+            until(limit, lambda: is_over(found, node_now(run, node), before))
+            found.lasted = time.monotonic() - found.begun
+            end()  # a machine that boots does not answer now
+            watch_return(run, one, node, found)
+        except BaseException:
+            run.progress.line(f"{node}: {INTERRUPTED % shlex.join(commands.update_nodes([node], 'State=RESUME'))}")
+            raise
         found.trouble = found.trouble or end()
     return judged(cluster, one, node, found)
 
@@ -352,14 +361,16 @@ def watch_return(run: Run, one: Drill, node: str, found: Measured) -> None:
 
 
 def is_left_down(now: Node, *, is_late: bool) -> bool:
-    """Whether Slurm leaves a node down: after a reboot that it did not ask for, or for long, one that was silent.
+    """Whether Slurm leaves a node down: after a reboot that it did not ask for, or one that was silent.
 
-    slurmctld pings no node that it has set down: it asks a few of them, in turn, with each of its rounds, so that one
-    waits for up to 20 rounds of a third of SlurmdTimeout, more in clusters with more than 320 nodes (ping_nodes.c).
+    One that answers again stays down if it has been silent twice without a job in between: only the reason `SILENT`
+    itself lets it return, and Slurm appends it to the one of the first time. slurmctld pings no node that it has set
+    down: it asks some of them, in turn, with each of its rounds, so that one waits for up to 20 rounds of a third of
+    SlurmdTimeout, more in clusters with more than 320 nodes (ping_nodes.c).
     """
     if not now.state.answers:
-        return is_late and now.state.reason.startswith("Not responding")
-    return "unexpectedly rebooted" in now.state.reason
+        return is_late and now.state.reason.startswith(SILENT)
+    return "unexpectedly rebooted" in now.state.reason or now.state.reason.startswith(SILENT)
 
 
 def on_controller(run: Run, one: Drill, seen: Snapshot) -> Result:

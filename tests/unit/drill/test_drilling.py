@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from slurmfab.commands.drill import drilling, drills
 from slurmfab.commands.drill.drilling import Measured, carry_out, is_over, is_served, listed, named, only_node
 from slurmfab.commands.drill.drills import DRILLS
 from slurmfab.commands.drill.results import Result, Verdict
+from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.run import Run
 from slurmfab.core.status.snapshot import Node
 from slurmfab.hosts.session import Line
@@ -195,6 +197,11 @@ def test_a_node_that_slurm_leaves_down_since_it_was_silent_then_is_resumed_and_t
     assert "s after its end, resumed by slurmfab." in result.line
 
 
+def test_a_node_that_answers_and_was_silent_twice_then_is_resumed_at_once() -> None:
+    result, _ = drilled(hosts(after=("DOWN", "Not responding : Not responding", "slurm")), "link")
+    assert (result.outcome, result.is_resumed) == ("passed", True)
+
+
 def test_a_node_that_is_down_for_another_reason_then_is_left_as_it_is() -> None:
     result, _ = drilled(hosts(after=("DOWN+NOT_RESPONDING", "broken fan", "ann")), "link")
     assert (result.outcome, result.is_resumed) == ("failed", False)
@@ -230,16 +237,19 @@ def test_a_node_has_booted_if_its_boot_is_plainly_another_one(before: str, now: 
 
 
 def test_an_error_while_a_fault_lasts_then_it_is_taken_back_and_the_node_is_given_back() -> None:
-    slurm = hosts()
+    slurm, said = hosts(), io.StringIO()
 
     def fail() -> None:
         if "link" in slurm.told:
             raise KeyboardInterrupt
 
     slurm.looked = fail
+    run = run_over(slurm, cluster(FOUR), command="drill", progress=Progress(said))
     with pytest.raises(KeyboardInterrupt):
-        drilled(slurm, "link")
+        carry_out(run, [DRILLS["link"]], "n1", lambda _: None)
     assert slurm.told == ["hold", "link", "no link", "no hold"]
+    assert "n1: the drill ends early, and its fault with it." in said.getvalue()
+    assert "To have it back: scontrol update NodeName=n1 State=RESUME" in said.getvalue()
 
 
 def test_a_killed_slurmctld_when_a_job_is_gone_afterwards_then_has_failed() -> None:
