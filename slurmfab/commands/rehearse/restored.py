@@ -57,17 +57,14 @@ def newest(cluster_file: Path, identity: str, stack: ExitStack) -> tuple[Backup 
 
 
 def to_restore(words: Sequence[str], cluster_file: Path, identity: str, stack: ExitStack) -> Backup | None:
-    """The backup that a command restores; `None` for another command, and for an archive that restore refuses.
+    """The backup that a command restores; `None` for another command, and for an archive that is not trusted.
 
-    `words`: its command line, the archive first. `identity`, `stack`: as of `newest`. Raises InputError if the backup
-    is encrypted, and the identity does not decrypt it.
+    `words`: its command line, the archive first. `identity`, `stack`: as of `newest`. Raises InputError if the archive
+    is no whole backup, or is encrypted, and the identity does not decrypt it.
     """
     if words[0] != "restore":
         return None
-    try:
-        backup = archive.verified(Path(words[1]))
-    except InputError:
-        return None
+    backup = archive.verified(Path(words[1]))
     signed_by = dict(pairwise(words)).get("--signed-by", "")
     if "--trust-archive" not in words and distrust(backup, cluster_file, signed_by):
         return None

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -30,6 +30,7 @@ from slurmfab.lab.layout import LabLayout
 from slurmfab.lab.spec import Lab, LabSpec
 
 DOOR, DOOR_PLACE = "door", 9  # the network namespace of commands, and the position of its address in the lab's network
+OF_SIGNALS = 128  # the exit code of a process that a signal ended, less the signal's number
 LONGEST = 3600.0  # seconds after which a command is ended
 MOST_OUTPUT = 1 << 20  # bytes of a command's output that are read, from its end
 LOCKS = Path("/run")  # where a rehearsal holds a lock, so that no other one of the same cluster removes its twin
@@ -161,7 +162,7 @@ def standing(twin: Twin, known: Path, progress: Callable[[str], None], *, keep: 
     run it, or another rehearsal of the cluster goes on.
     """
     name, mine = twin.spec.name, LOCKS / f"slurmfab-rehearse-{twin.spec.name}"
-    with state.locked(mine, patience=0):
+    with alone(mine), ended_in_order():
         labs.down(name)
         try:
             yield started(twin, known, progress)
@@ -170,6 +171,35 @@ def standing(twin: Twin, known: Path, progress: Callable[[str], None], *, keep: 
                 labs.down(name)
             with suppress(OSError):
                 mine.rmdir()
+
+
+@contextmanager
+def alone(mine: Path) -> Iterator[None]:
+    """Hold the lock of a cluster's rehearsals; LabError if another one holds it."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(state.locked(mine, patience=0))
+        except LabError as error:
+            raise LabError(
+                "Another rehearsal of this cluster is at work on this machine. Wait until it is done, or end it."
+            ) from error
+        yield
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Have what is to be done at the end done as well where a signal ends the process, such as a connection's end."""
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(OF_SIGNALS + number)
+
+    heeded = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]  # nohup(1)
+    before = {number: signal.signal(number, leave) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def started(twin: Twin, known: Path, progress: Callable[[str], None]) -> Stage:

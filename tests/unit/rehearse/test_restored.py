@@ -57,13 +57,18 @@ def place(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_backup_that_restore_refuses_is_left_to_it(tmp_path: Path) -> None:
+def test_a_backup_that_is_not_trusted_is_left_to_restore_and_one_that_is_not_whole_is_refused_at_once(
+    tmp_path: Path,
+) -> None:
     path, known = saved_archives.archive(tmp_path), tmp_path / "cluster.yaml"
     words = ("restore", str(path), "--overwrite")
     with ExitStack() as stack:
         assert restored.to_restore(words, known, "", stack) is None
         path.write_bytes(path.read_bytes()[:700])
-        assert restored.to_restore((*words, "--trust-archive"), known, "", stack) is None
+        with pytest.raises(InputError, match=path.name):
+            restored.to_restore((*words, "--trust-archive"), known, "", stack)
+        with pytest.raises(InputError, match=r"nosuch\.tar"):
+            restored.to_restore(("restore", "nosuch.tar"), known, "", stack)
     assert restored.words_for_twin(words, None, tmp_path) == words
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
-from slurmfab.commands.rehearse.stage import link_neighbours, place_of
+import pytest
+
+from slurmfab.base.errors import LabError
+from slurmfab.commands.rehearse.stage import alone, ended_in_order, link_neighbours, place_of
 
 
 def test_paths_above_the_cluster_file_mean_the_same_on_the_twin(tmp_path: Path) -> None:
@@ -21,3 +26,28 @@ def test_paths_above_the_cluster_file_mean_the_same_on_the_twin(tmp_path: Path) 
         assert (place / name).read_bytes() == (known.parent / name).read_bytes()
     assert not any(path.name.startswith("cluster.") for path in place.iterdir())
     assert (tmp_path / "twin").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_rehearsal_that_a_signal_ends_removes_its_twin_first(number: signal.Signals) -> None:
+    done: list[str] = []
+    before = signal.getsignal(number)
+
+    def rehearse() -> None:
+        with ended_in_order():
+            try:
+                os.kill(os.getpid(), number)
+                signal.pause()
+            finally:
+                done.append("removed")
+
+    with pytest.raises(SystemExit) as end:
+        rehearse()
+    assert (end.value.code, done) == (128 + number, ["removed"])
+    assert signal.getsignal(number) == before
+
+
+def test_a_second_rehearsal_of_a_cluster_is_refused(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with alone(lock), pytest.raises(LabError, match="Another rehearsal of this cluster"), alone(lock):
+        pass
