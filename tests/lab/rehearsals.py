@@ -11,6 +11,9 @@ import yaml
 
 FILE = Path(__file__).with_name("rehearsals.yml")
 BASE = """\
+nodes:
+  - {hosts: n1, Gres: "gpu:a100:2"}
+  - {hosts: n2, Feature: big}
 partitions:
   - {PartitionName: main, Nodes: ALL, Default: "YES"}
   - {PartitionName: long, Nodes: n2}
@@ -36,9 +39,11 @@ sub ann --time=60 --qos=fast
 sub ann --time=60 --partition=long
 sub bob --time=120
 sub bob --time=60 --partition=gpu --gres=gpu:1
+sub bob --time=60 --partition=gpu --gres=gpu:a100:1
+sub ann --time=60 --constraint=big
 until [ -z "$(squeue --noheader)" ]; do sleep 0.1; done
 for i in $(seq 300); do
-    [ "$(sacct --noheader --allusers -X | grep --count COMPLETED)" -lt 7 ] || exit 0
+    [ "$(sacct --noheader --allusers -X | grep --count COMPLETED)" -lt 9 ] || exit 0
     sleep 0.1
 done
 sacct --allusers -X >&2; exit 1

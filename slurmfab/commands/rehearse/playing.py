@@ -11,6 +11,8 @@ from typing import Any
 
 from slurmfab.base.errors import HostError
 from slurmfab.base.hostlist import expand
+from slurmfab.cluster.inventory.cluster import Partition
+from slurmfab.cluster.slurm.conf_text import split_commas
 from slurmfab.commands.rehearse.workload import TwinJob, Workload
 from slurmfab.core.impact.job_tally import RUNS, WAITS, JobTally, tally
 from slurmfab.core.status import snapshot
@@ -24,11 +26,12 @@ SHORT, LONG = "exec srun true", "exec sleep {}"
 DAY, DRAINED = 86400, 20
 """For how many seconds jobs run on: for longer than the change, or so that a command that waits for them can go on."""
 
-FIRST_UID = 1000  # of people
+FIRST_UID, MADE_UP = 1000, 60100  # of people, and of people whose UID is not known
 SBATCH_SECONDS = 20  # sbatch tries again for minutes where slurmctld has too many jobs
 OUTPUT = "/var/tmp/slurmfab-rehearsal-"  # noqa: S108 - on the twin; where jobs write, with user and number; in no private directory of a job
 PATIENCE = 20.0  # seconds without any news after which short jobs are not waited for
 REFUSED_PATIENCE = 3.0  # the same where all that are left wait for what no other job's end changes
+SOON = 1.5  # seconds within which a job that an epilog has killed is known to have ended
 POLL_SECONDS = 0.3
 MOST_RUNNING = 12  # the most jobs that run during the change
 LONG_MINUTES = 60  # from this time limit on, a job outlasts the change
@@ -37,6 +40,9 @@ ROOM = frozenset({"", "None", "Priority", "Resources", "NodesRequired", "BeginTi
 """Reasons of jobs that wait for others to end, or for slurmctld to look at them."""
 
 NO_ANSWER = f"sbatch did not end within {SBATCH_SECONDS} s"
+LANDINGS = ("partition", "account", "QOS", "time limit", "TRES")
+"""What a job gets that it asks for, or leaves to Slurm, in the order of `commands.what_jobs_got`, before its nodes."""
+
 AWAY = ("ReqNodeNotAvail", "Node", "Reservation")  # beginnings of reasons that end when nodes come back
 
 _ID = re.compile(r"(\d+)(?:;\S+)?$")
@@ -51,6 +57,7 @@ class Site:
     shell: Callable[..., str]  # runs a script as root there, or on the host that follows, and returns what it prints
     pause: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
+    login: str = ""  # the host where users submit jobs; empty for the controller
 
     def jobs(self, numbers: Iterable[str]) -> dict[str, Job]:
         """What slurmctld says of jobs, also of ended ones that it still knows, by number; HostError if silent."""
@@ -69,8 +76,14 @@ class Site:
     def submit(self, jobs: Iterable[tuple[TwinJob, str, tuple[str, ...]]]) -> list[str]:
         """Submit jobs, each as its user with what it does and further options; ids, or what sbatch said instead."""
         script = "".join(_line(number, *job) for number, job in enumerate(jobs))
-        rows = [line.split("|", 2) for line in self.shell(f"cd /\n{script}wait\n").splitlines()]
+        rows = [line.split("|", 2) for line in self.shell(f"cd /\n{script}wait\n", self.login).splitlines()]
         return [_number(text) if code == "0" else text for _, code, text in sorted(rows, key=lambda row: int(row[0]))]
+
+    def landings(self, numbers: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """What jobs got, as `LANDINGS` names it, by number; of those that slurmctld still knows."""
+        shown = self.shell(shlex.join(commands.what_jobs_got(numbers))) if numbers else ""
+        rows = [line.split("|") for line in shown.splitlines()]
+        return {row[0]: tuple(row[1:-1]) for row in rows if len(row) == len(("number", *LANDINGS, "nodes", "end"))}
 
     def said_by(self, job: Job) -> str:
         """The last line that a job wrote, if any."""
@@ -96,14 +109,25 @@ def _number(text: str) -> str:
     return found[1] if found else text
 
 
-def people_script(workload: Workload, known: Iterable[str]) -> str:
-    """A script for each host of a twin, which makes the users of the jobs whom the cluster file does not name."""
-    names = {shape.user: shape.uid for shape in workload.shapes}
+def people_script(workload: Workload, others: Iterable[str] = ()) -> str:
+    """A script for each host of a twin, which makes the users of the jobs, and others, who are not there."""
+    names = sorted({**dict.fromkeys(others, 0), **{shape.user: shape.uid for shape in workload.shapes}}.items())
+    numbers = {name: uid if uid >= FIRST_UID else made_up for made_up, (name, uid) in enumerate(names, MADE_UP)}
     return "".join(
         f"id {name} >/dev/null 2>&1 || useradd --no-create-home --non-unique --uid {uid} {name}\n"
-        for name, uid in sorted((shlex.quote(name), uid) for name, uid in names.items() if name not in {*known})
-        if uid >= FIRST_UID
+        for name, uid in ((shlex.quote(name), uid) for name, uid in numbers.items())
     )
+
+
+def groups_script(workload: Workload, partitions: Iterable[Partition]) -> str:
+    """A script for each host of a twin, which makes the groups of partitions, with those who ran jobs there."""
+    lines: dict[str, None] = {}
+    for one in partitions:
+        users = {shape.user for shape in workload.shapes if one.name in shape.partition.split(",")}
+        for group in map(shlex.quote, split_commas(one.settings.get("AllowGroups") or "") - {"ALL", "root"}):
+            lines[f"getent group {group} >/dev/null || groupadd {group}\n"] = None
+            lines |= {f"usermod --append --groups {group} {shlex.quote(user)}\n": None for user in sorted(users)}
+    return "".join(lines)
 
 
 @dataclass(frozen=True)
@@ -117,6 +141,7 @@ class Fate:
     why: str = ""  # Slurm's reason, or what sbatch said
     # how a job of this kind with all that it asked for fared: `room`, `waits` or `refused`; `None` if that is no more
     whole: Fate | None = None
+    landed: tuple[str, ...] = ()  # what it got, as `LANDINGS` names it, and its nodes; empty if that is not known
 
 
 FATES = ("ended", "room", "waits", "hangs", "failed", "refused")
@@ -144,12 +169,15 @@ def probe(site: Site, jobs: Sequence[TwinJob]) -> tuple[Fate, ...]:
 
 def _short(site: Site, jobs: Sequence[TwinJob]) -> tuple[Fate, ...]:
     """How a short job of each kind fared."""
-    told = site.submit((job, SHORT, _minutes(job)) for job in jobs)
+    told = site.submit((job, SHORT, (*_minutes(job), *_task(job))) for job in jobs)
     numbers = [text for text in told if text.isdigit()]
     seen = _until_settled(site, numbers)
+    landed = site.landings(numbers)
     site.cancel(number for number, job in seen.items() if job.state in RUNS | WAITS)
     return tuple(
-        _fate(site, job, seen.get(text)) if text.isdigit() else Fate(job, "refused", text or NO_ANSWER)
+        replace(_fate(site, job, seen.get(text)), landed=landed.get(text, ()))
+        if text.isdigit()
+        else Fate(job, "refused", text or NO_ANSWER)
         for job, text in zip(jobs, told, strict=True)
     )
 
@@ -179,6 +207,11 @@ def _with_whole(one: Fate, whole: Fate | None) -> Fate:
 
 def _minutes(job: TwinJob) -> tuple[str, ...]:
     return (f"--time={job.shape.minutes}",) if job.shape.minutes else ()
+
+
+def _task(job: TwinJob) -> tuple[str, ...]:
+    """The last task of an array as large as those of the kind, if it had any."""
+    return (f"--array={job.shape.array - 1}",) if job.shape.array > 1 else ()
 
 
 def _until_settled(site: Site, numbers: Sequence[str], patience: float = PATIENCE) -> dict[str, Job]:
@@ -223,7 +256,11 @@ class Before:
 
 
 def begin(site: Site, kinds: Sequence[TwinJob], nodes: Sequence[Node], seconds: int = DAY) -> Before:
-    """See how each kind fares, then have some of them run for so long, and some wait for these."""
+    """See how each kind fares, then have some of them run for so long, and some wait for these.
+
+    slurmctld reads its files anew first, since it writes some errors then which it does not write at its start.
+    """
+    site.shell(shlex.join(commands.RECONFIGURE))
     fates = probe(site, kinds)
     long = LONG.format(seconds)
     told = site.submit(_long([fate.job for fate in fates if fate.state == "ended"], nodes, long))
@@ -272,6 +309,7 @@ class Outcome:
     tally: JobTally | None  # the jobs that ran or waited during the change; `None` if slurmctld does not answer
     worse: tuple[str, ...]  # a sentence for each way in which jobs of some kinds fare worse than before
     errors: tuple[str, ...] = ()  # that slurmctld writes, and did not write before the change
+    moved: tuple[str, ...] = ()  # a sentence for each way in which jobs of some kinds get something else than before
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -286,12 +324,47 @@ def end(site: Site, before: Before) -> Outcome:
     try:
         now = site.jobs(job.number for job in before.jobs)
         counted = tally(before.jobs, _present(now), now)
+        ended = (*_ended_by_another(site, kinds, _present(now)),)
         site.cancel(one for one, job in now.items() if job.state in RUNS | WAITS)
         _until_settled(site, [*now])
         after = probe(site, kinds)
-        return outcome(before, counted, after, site.errors())
+        told = outcome(before, counted, after, site.errors())
+        return replace(told, moved=(*ended, *told.moved))
     except HostError:
         return outcome(before, None, ())
+
+
+def _ended_by_another(site: Site, kinds: Sequence[TwinJob], jobs: Sequence[Job]) -> Iterator[str]:
+    """Yield a sentence if a running job ends because another one of its user ends on its node; all others end first."""
+    pairs = [(job, kind) for job in jobs if job.state in RUNS and job.nodes for kind in kinds if _is_beside(kind, job)]
+    if not pairs:
+        return
+    job, kind = pairs[0]
+    site.cancel(one.number for one in jobs if one != job)
+    told = site.submit([(kind, SHORT, (*_minutes(kind), f"--nodelist={job.nodes[0]}"))])
+    other = [text for text in told if text.isdigit()]
+    _until_settled(site, other)
+    site.cancel(other)
+    deadline = site.clock() + SOON
+    while other and site.clock() < deadline:
+        now = site.jobs([job.number]).get(job.number, job)
+        if now.state not in RUNS:
+            yield (
+                f"A job of {job.user} on {job.nodes[0]} ended ({now.state}) when another one of {job.user} ended "
+                "there: does an epilog end all processes of a user?"
+            )
+            return
+        site.pause(POLL_SECONDS)
+
+
+def _is_beside(kind: TwinJob, job: Job) -> bool:
+    """Whether a job of a kind may run on the node of a running one of the same user, which is no task of an array."""
+    one = kind.shape
+    return (
+        "_" not in job.id
+        and (one.user, one.nodes) == (job.user, 1)
+        and not {*one.partition.split(",")}.isdisjoint(job.partitions)
+    )
 
 
 def _present(now: Mapping[str, Job]) -> tuple[Job, ...]:
@@ -303,13 +376,29 @@ def outcome(before: Before, counted: JobTally | None, after: Sequence[Fate], err
     pairs = list(zip(before.fates, after, strict=True)) if after else []
     worse = [*filter(None, (_what_is_worse(old, new) for old, new in pairs))]
     known = {*map(_without_numbers, before.errors)}
-    unplayed = [old for old in before.fates if old.state not in {"ended", "room"}]
+    unplayed = [old for old in before.fates if old.state not in {"ended", "room"} and not old.job.is_plain]
     return Outcome(
         _sentences(unplayed, "already before the change"),
         counted,
         _sentences(worse, "after the change"),
         tuple(one for one in errors if _without_numbers(one) not in known),
+        _grouped((new.job, _moved(old, new)) for old, new in pairs if _moved(old, new)),
     )
+
+
+def _moved(old: Fate, new: Fate) -> str:
+    """What else than before a job of a kind gets, in words.
+
+    Of several partitions it may get any; and what it is allocated depends on its nodes.
+    """
+    if not (old.landed and new.landed):
+        return ""
+    *then, nodes_then = old.landed
+    *now, nodes_now = new.landed
+    left_out = {"partition" if "," in new.job.shape.partition else "", "TRES" if nodes_then != nodes_now else ""}
+    others = [f"{name} {one} in place of {other}" for name, one, other in zip(LANDINGS, now, then, strict=True)
+              if one != other and name not in left_out]  # fmt: skip
+    return f"get {', '.join(others)}" if others else ""
 
 
 def _without_numbers(line: str) -> str:
@@ -330,18 +419,23 @@ def _is_worse(old: Fate, new: Fate) -> bool:
 
 def _sentences(fates: Iterable[Fate], when: str) -> tuple[str, ...]:
     """One sentence for each state and reason."""
-    groups: dict[tuple[str, str], list[Fate]] = {}
-    for one in fates:
-        groups.setdefault((one.state, one.why), []).append(one)
+    return _grouped((one.job, f"{WORDS[one.state]} {when}{': ' * bool(one.why)}{one.why}") for one in fates)
+
+
+def _grouped(told: Iterable[tuple[TwinJob, str]]) -> tuple[str, ...]:
+    """One sentence for each thing that is told of some kinds of jobs."""
+    groups: dict[tuple[bool, str], list[TwinJob]] = {}
+    for job, text in told:
+        groups.setdefault((job.is_plain, text), []).append(job)
     return tuple(
-        f"{_kinds([one.job for one in found])} {WORDS[state]} {when}{': ' * bool(why)}{why}. Such as those of "
-        f"{found[0].job.title}."
-        for (state, why), found in groups.items()
+        f"{_kinds(jobs)} {text.rstrip('.')}. Such as those of {jobs[0].title}." for (_, text), jobs in groups.items()
     )
 
 
 def _kinds(jobs: Sequence[TwinJob]) -> str:
     """How many kinds, and whether there were such jobs."""
+    if jobs[0].is_plain:
+        return f"Jobs of {len(jobs)} user{'s' * (len(jobs) > 1)} that name no partition, account, memory and time limit"
     kinds = f"Jobs of {len(jobs)} kind{'s' * (len(jobs) > 1)}"
     if not jobs[0].is_recorded:
         return f"{kinds} made from the cluster file"

@@ -8,8 +8,8 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import pairwise
@@ -19,7 +19,7 @@ from typing import Any
 from slurmfab import lab as labs
 from slurmfab.base import atomic_file, strict_json, terminal
 from slurmfab.base.errors import InputError, LabError, SlurmfabError
-from slurmfab.base.exit_codes import DONE
+from slurmfab.base.exit_codes import DONE, WRONG_INPUT
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading, reading
@@ -29,13 +29,14 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.shared_files import FilesRead
 from slurmfab.commands.backup.archive import Backup
 from slurmfab.commands.backup.trust import TRUSTED
-from slurmfab.commands.rehearse import playing, refused, restored, twin, workload
+from slurmfab.commands.rehearse import named, playing, refused, restored, twin, workload
 from slurmfab.commands.rehearse.jobs_there import has_jobs
 from slurmfab.commands.rehearse.playing import Before, Outcome, Site
 from slurmfab.commands.rehearse.stage import LONGEST, Done, Stage, standing
 from slurmfab.commands.rehearse.verdict import Attempt, Rehearsal, durations, write
 from slurmfab.commands.rehearse.workload import Workload
 from slurmfab.core.engine import missing_lock, record, rehearsals, session
+from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.record import Record
 from slurmfab.core.engine.rehearsals import Rehearsed
 from slurmfab.core.engine.requests import gather
@@ -43,6 +44,7 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.saved_plan import Files
 from slurmfab.core.engine.session import Output
 from slurmfab.core.status import snapshot
+from slurmfab.hosts.transport import Transport
 from slurmfab.lab import needs
 from slurmfab.on_hosts.agent.client import commands
 
@@ -115,6 +117,7 @@ def on_twin(known: Inventory, wanted: Wanted, output: Output, decrypted: ExitSta
     files, deployed = Files.of(known.path), former(known)
     archive = restored.to_restore(wanted.words, known.path, wanted.identity, decrypted)
     versions = [(one.cluster, one.lock) for one in (deployed or known, known)]
+    twin.refuse_without_twin(cluster for cluster, _ in versions)
     named = tuple(host for text in (wanted.hosts, wanted.cut) if text for host in expand(text))
     chosen = twin.choose(versions, named)
     refuse_unknown(chosen, named)
@@ -125,9 +128,20 @@ def on_twin(known: Inventory, wanted: Wanted, output: Output, decrypted: ExitSta
     with standing(made, known.path, lambda line: progress.line(f"twin: {line}"), keep=wanted.keep) as stage:
         words = restored.words_for_twin(wanted.words, archive, stage.home)
         words += ("--overwrite",) * overwrites  # there are jobs on the twin alone: those of the rehearsal
-        found = carried_out(original, replace(wanted, words=words, shown=wanted.command), stage, progress.line, begun)
+        on_it = replace(wanted, words=words, shown=wanted.command)
+        with stages(progress) as tell:
+            found = carried_out(original, on_it, stage, tell, begun)
     keep_record(known.path, files, found)
     return show(found, stage, output, keep=wanted.keep)
+
+
+@contextmanager
+def stages(progress: Progress) -> Iterator[Callable[[str], None]]:
+    """What tells at which stage a rehearsal is; on a terminal in a line that shows for how long."""
+    try:
+        yield (lambda text: progress.begin(text, ())) if progress.is_terminal else progress.line
+    finally:
+        progress.end()
 
 
 def show(found: Rehearsal, stage: Stage, output: Output, *, keep: bool) -> int:
@@ -240,14 +254,17 @@ def played(original: Original, wanted: Wanted, stage: Stage, start: Start, tell:
     tell(f"rehearsing: {wanted.command}")
     earlier = {one.run for one in records_of(stage)}
     attempts, last = attempted(wanted, stage)
+    tell("twin: its jobs and checks are looked at")
     runs = [one.steps for one in records_of(stage) if one.run not in earlier]
     outcome, after = end_jobs(original, wanted, stage, start.jobs), checked(stage)
     before = start.checked
-    found = [*original.refused, *failure(wanted, last, stage), *harm(wanted, outcome), *worse_checks(before, after)]
+    found = [*original.refused, *failure(wanted, last, stage), *harm(wanted, outcome)]
+    if last.exit_code != WRONG_INPUT or any(runs):  # the cluster file that was refused is no fault of the hosts
+        found += worse_checks(before, after)
     known = [text for key, text in before.failed.items() if not start.is_repair or key in after.failed]
     look_at = [f"Already before, check-cluster failed: {one}" for one in known]
     look_at += [f"After the command, slurmctld writes: {one}" for one in unexpected(wanted, outcome)]
-    look_at += original.notes
+    look_at += [*named_in_vain(original, stage), *outcome.moved, *original.notes]
     return Rehearsal(
         original.known.cluster.name, wanted.command, start.begun, tuple(found), tuple(look_at), attempts,
         sum(runs, ()), durations(runs, made.standing_for, at_once_of(wanted)), outcome.lines, before.headline,
@@ -255,6 +272,13 @@ def played(original: Original, wanted: Wanted, stage: Stage, start: Start, tell:
         original.backup.made if original.backup else "",
         made.unknown if original.workload.is_recorded else (*made.unknown, workload.NO_RECORDS), start.told,
     )  # fmt: skip
+
+
+def named_in_vain(original: Original, stage: Stage) -> list[str]:
+    """Programs and parameters that the change names in slurm.conf, and that are not there."""
+    both = original.former.cluster, original.known.cluster
+    there = (*both, tuple(stage.twin.hosts), stage.shell)
+    return [*named.missing(*there), *named.unknown_words(*there)]
 
 
 def write_files(some: Inventory, made: twin.Twin, stage: Stage, *, with_lock: bool = False) -> None:
@@ -272,6 +296,11 @@ def write_files(some: Inventory, made: twin.Twin, stage: Stage, *, with_lock: bo
 
 def bring_up(original: Original, stage: Stage) -> None:
     """Deploy what is deployed on the cluster, with the state of its backup; SlurmfabError if that fails."""
+    named.stand_ins(original.former.cluster, tuple(stage.twin.hosts), stage.shell)
+    if not original.former.cluster.unix_users:
+        make_people(original, stage)
+    if not original.former.cluster.hosts_file:
+        stage.name_hosts()
     runs: list[tuple[str, ...]] = [("deploy", "--move-ids")]  # the packages have made the users by other numbers
     if original.backup:
         path = restored.copied(original.backup, stage.home)
@@ -286,6 +315,14 @@ def bring_up(original: Original, stage: Stage) -> None:
     if original.backup:
         end_running(stage)
         keep_away(stage, original.former.cluster)
+
+
+def make_people(original: Original, stage: Stage) -> None:
+    """Make the users and groups of a cluster that gets them from elsewhere, as from a directory."""
+    cluster, jobs = original.former.cluster, original.workload
+    script = playing.people_script(jobs, [user.name for user in (*cluster.users, *original.known.cluster.users)])
+    for host in stage.twin.hosts:
+        stage.shell(script + playing.groups_script(jobs, cluster.partitions), host)
 
 
 def keep_away(stage: Stage, cluster: Cluster) -> None:
@@ -310,14 +347,14 @@ def end_running(stage: Stage) -> None:
 
 def begin_jobs(original: Original, wanted: Wanted, stage: Stage) -> Before:
     """Submit jobs like last week's on the twin, and see how each kind fares."""
-    script = playing.people_script(original.workload, [user.name for user in original.known.cluster.users])
+    script = playing.people_script(original.workload)
     for host in stage.twin.hosts:
         stage.shell(script, host)
     controller = original.former.cluster.controller
     with stage.transport() as transport:
         nodes = snapshot.ask_up(transport, controller, ("nodes",)).nodes
-        site = Site(transport.call, controller, stage.shell)
-        kinds = workload.fit(original.workload, nodes)
+        site = site_of(original.former.cluster, transport, stage)
+        kinds = (*workload.fit(original.workload, nodes), *workload.plain(original.workload))
         if wanted.words[0] == "restore" and "--abandon-jobs" not in wanted.words:  # it refuses to end one that runs
             return Before(playing.probe(site, kinds), (), site.errors())
         seconds = playing.DRAINED if WAITING_FOR_JOBS & {*wanted.words} else playing.DAY
@@ -328,9 +365,13 @@ def end_jobs(original: Original, wanted: Wanted, stage: Stage, jobs: Before) -> 
     """What became of the jobs, and how each kind fares now."""
     if wanted.words[0] == "restore":
         keep_away(stage, original.known.cluster)
-    controller = original.known.cluster.controller
     with stage.transport() as transport:
-        return playing.end(Site(transport.call, controller, stage.shell), jobs)
+        return playing.end(site_of(original.known.cluster, transport, stage), jobs)
+
+
+def site_of(cluster: Cluster, transport: Transport, stage: Stage) -> Site:
+    """The twin as jobs need it: users submit them on a login host, if there is one."""
+    return Site(transport.call, cluster.controller, stage.shell, login="".join(cluster.login[:1]))
 
 
 def harm(wanted: Wanted, outcome: Outcome) -> list[str]:

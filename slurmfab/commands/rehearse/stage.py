@@ -113,6 +113,12 @@ class Stage:
         inner = self.twin.hosts[host] if host else self.lab.hosts[0].name
         return labs.run(self.lab, inner, ["sh", "-c", script]).stdout
 
+    def name_hosts(self) -> None:
+        """Have the hosts know each other's names, as by the name service of a site."""
+        lines = "".join(f"{self.lab.host(inner).address} {host}\n" for host, inner in self.twin.hosts.items())
+        for host in self.twin.hosts:
+            self.shell(f"printf %s {shlex.quote(lines)} >> /etc/hosts", host)
+
     @contextmanager
     def transport(self) -> Iterator[SshTransport]:
         """Connections to the twin's hosts, by their addresses and keys alone."""

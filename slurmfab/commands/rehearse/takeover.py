@@ -71,13 +71,14 @@ def rehearse(cluster: str, source: Source, wanted: Wanted, output: Output) -> in
         known = writing.write(place, takeover, lambda made: importing.lock_of(made, asked))
         chosen, original, real = prepared(known, asked, wanted, output)
         made = twin_of(rehearsing.lab_name(path), real, chosen, original.codename)
-        tell = output.progress().line
+        progress = output.progress()
         empty = Path(directory) / path.name  # the twin gets none of the files beside the cluster file
         told = (*importing.remarks(asked), *takeover.remarks)
-        with standing(made, empty, lambda line: tell(f"twin: {line}"), keep=wanted.keep) as stage:
+        with standing(made, empty, lambda line: progress.line(f"twin: {line}"), keep=wanted.keep) as stage:
             making = Making(real, stage, twin.placed(made, stage.lab))
             start = Start(begun, told=told, is_repair=True)
-            found = carried_out(original, making, (source, wanted), start, tell)
+            with rehearsing.stages(progress) as tell:
+                found = carried_out(original, making, (source, wanted), start, tell)
     return rehearsing.show(found, stage, output, keep=wanted.keep)
 
 
@@ -134,8 +135,7 @@ def twin_of(name: str, real: Real, chosen: Chosen, codename: str) -> Twin:
     """The twin, with the packages that the real hosts have, before its lab is up. `name`: of its lab."""
     cluster = real.cluster
     made = twin.make(name, chosen, [(cluster, real.known.lock)], codename)
-    shared = (*made.spec.shared, *filter(None, [cluster.slurm_conf_directory]))
-    spec = replace(made.spec, shared=shared, packages=real_cluster.packages(real, made))
+    spec = replace(made.spec, packages=real_cluster.packages(real, made))
     programs = sorted({path for host in chosen.hosts for path in real_cluster.stand_ins(real, host)
                        if not path.startswith(PACKAGED)})  # fmt: skip
     lacks = [f"programs of the site that do nothing on the twin: {', '.join(programs)}"] if programs else []

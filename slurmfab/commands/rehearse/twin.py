@@ -30,6 +30,7 @@ from slurmfab.lab.spec import (
 PER_KIND = 2  # nodes of each kind that the twin has
 SHARED = "/srv/slurmfab-twin"  # directory that all hosts of a twin share
 EXTERNAL = frozenset({"external", "password_file", "keep_password"})  # keys about a database server elsewhere
+DEFAULT_USER = "slurm"
 MOST_GPUS = 16  # of one host of a lab
 NEWER_SLURM = "file:/srv/newer-slurm"  # the package source of lab hosts that have a newer Slurm
 
@@ -49,6 +50,8 @@ ALWAYS_UNKNOWN = (
     "networks: speed, switches, firewalls between hosts",
 )
 """What no rehearsal can tell."""
+
+BY_NODES = ("prolog", "epilog")  # keys whose value may have hostlists of compute nodes as keys
 
 _FLAT = ("nodes", "future_nodes", "partitions", "qos", "accounts", "users")
 """Lists whose entries have Slurm's keys beside others."""
@@ -77,7 +80,8 @@ def selected(cluster: Cluster, lock: Lock, wanted: Collection[str] = ()) -> dict
         for host in group.hosts:
             known = lock.hosts.get(host, HostLock())
             kinds.setdefault((number, known.hardware, tuple(gpu.type for gpu in known.gpus)), []).append(host)
-    needed = {host for host in cluster.compute_nodes if host in wanted or cluster.roles(host) != ("compute",)}
+    serving = (*wanted, *serving_nodes(cluster))
+    needed = {host for host in cluster.compute_nodes if host in serving or cluster.roles(host) != ("compute",)}
     chosen = needed | {host for some in kinds.values() for host in some[:PER_KIND]}
     for partition in cluster.partitions:
         if partition.nodes != "ALL" and partition.nodes and not chosen & set(partition.nodes):
@@ -88,6 +92,12 @@ def selected(cluster: Cluster, lock: Lock, wanted: Collection[str] = ()) -> dict
         for host in there:
             found[host] = tuple(one for one in some if one not in chosen) if host == there[0] else ()
     return found
+
+
+def serving_nodes(cluster: Cluster) -> Iterator[str]:
+    """Yield the hosts that a key names by themselves, perhaps compute nodes: the cluster file needs them."""
+    if cluster.monitoring and cluster.monitoring.prometheus:
+        yield cluster.monitoring.prometheus.host
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,7 @@ def make(name: str, chosen: Chosen, versions: Iterable[tuple[Cluster, Lock]], co
         suite=suite_of(some[0][0], lock, codename),
         nodes=max(1, len(hosts) - 1),
         gpus=tuple(stand_ins(hosts, lock)),
-        shared=tuple(dict.fromkeys(place for one, _ in some for place in mount_points(one).values())),
+        shared=tuple(dict.fromkeys(place for one, _ in some for place in shared_places(one))),
         slurm_packages=some[0][0].slurm.packages,
         other_packages=tuple(other_packages(some[0][0], hosts)),
         newer_slurm=any(NEWER_SLURM in uris(one) for one, _ in some),
@@ -138,6 +148,21 @@ def make(name: str, chosen: Chosen, versions: Iterable[tuple[Cluster, Lock]], co
     unknown = (*ALWAYS_UNKNOWN, *fewer, *dict.fromkeys(text for one, _ in some for text in cannot_tell(one)))
     sources = tuple(uri for one, _ in some for uri in uris(one))
     return Twin(hosts, nodes, with_packages(spec, cluster, hosts), unknown, sources)
+
+
+def refuse_without_twin(versions: Iterable[Cluster]) -> None:
+    """Refuse, by InputError, a cluster whose twin would lack what the site has made itself."""
+    for cluster in versions:
+        if cluster.keep_files:
+            raise InputError(
+                "A twin of this cluster cannot be made: Slurm's files on its hosts are the site's (keep_files), and no "
+                "deployment writes them. Nothing was started."
+            )
+        if cluster.slurm_user != DEFAULT_USER:
+            raise InputError(
+                f"A twin of this cluster cannot be made: the user {cluster.slurm_user} (slurm_user), and what the "
+                "daemons' units say of it, are the site's. Nothing was started."
+            )
 
 
 def suite_of(cluster: Cluster, lock: Lock, codename: str) -> str:
@@ -187,6 +212,26 @@ def mount_points(cluster: Cluster) -> dict[str, str]:
     return {path: f"{SHARED}{path}" for path in paths}
 
 
+def shared_places(cluster: Cluster) -> Iterator[str]:
+    """Yield the directories that the twin's hosts share: in place of file servers, and where Slurm's files need one."""
+    places = mount_points(cluster)
+    yield from places.values()
+    for path in places_of_site(cluster):
+        if not any(is_below(path, mounted) for mounted in places):
+            yield path
+
+
+def places_of_site(cluster: Cluster) -> tuple[str, ...]:
+    """Directories that the cluster file needs on a file system of all hosts, by whomever that is mounted."""
+    state = cluster.state_directory if len(cluster.controllers) > 1 else None
+    return tuple(filter(None, (state, cluster.slurm_conf_directory)))
+
+
+def is_below(path: str, above: str) -> bool:
+    """Whether a path is this directory, or inside it."""
+    return path == above or path.startswith(f"{above.rstrip('/')}/")
+
+
 def with_packages(spec: LabSpec, cluster: Cluster, hosts: Mapping[str, str]) -> LabSpec:
     """The lab with Slurm's packages on its hosts, so that a deployment does not install them one by one."""
     entries = []
@@ -203,8 +248,8 @@ def with_packages(spec: LabSpec, cluster: Cluster, hosts: Mapping[str, str]) -> 
 def cannot_tell(cluster: Cluster) -> Iterator[str]:
     """Yield what the rehearsal of this cluster cannot tell, because the twin lacks it."""
     yield from (text for key, text in LEFT_OUT.items() if getattr(cluster, key))
-    if cluster.mounts:
-        paths = ", ".join(one.path for one in cluster.mounts)
+    if places := [*(one.path for one in cluster.mounts if one.type != BIND), *places_of_site(cluster)]:
+        paths = ", ".join(dict.fromkeys(places))
         yield f"real file servers: directories of this machine stand in for {paths}"
     if cluster.database and cluster.database.external:
         yield f"the database server {cluster.database.external}: the twin has one of its own"
@@ -233,6 +278,11 @@ def file_text(shape: Mapping[str, Any], cluster: Cluster, lock: Lock, twin: Twin
         "future_nodes": [*left_nodes(cluster, lock, there), *values.get("future_nodes", ())],
     }
     values |= own
+    for key in BY_NODES:
+        if isinstance(values.get(key), dict):
+            pairs = ((hosts_of(hosts, there), place) for hosts, place in values[key].items())
+            values[key] = {hosts: place for hosts, place in pairs if hosts} or None
+    values = {key: value for key, value in values.items() if value is not None}
     if isinstance(values.get("database"), dict):
         values["database"] = {key: value for key, value in values["database"].items() if key not in EXTERNAL}
     return json.dumps(with_hosts(values, there, top=True), indent=1) + "\n"

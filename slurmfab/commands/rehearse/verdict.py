@@ -132,7 +132,7 @@ def write(found: Rehearsal, out: TextIO, *, verbose: bool = False) -> None:
     lines = [paint(f"Rehearsal of `{found.command}` on a twin of {found.cluster}: {found.verdict}", BOLD)]
     lines += [paint(f"  {one}", COLOURS[found.exit_code]) for one in (*found.found, *found.look_at)]
     lines += ["", *twin_lines(found), *change_lines(found, verbose=verbose)]
-    lines += found.jobs
+    lines += [one for one in found.jobs if one not in found.found]
     lines += [f"Checks before: {found.checks_before}; after: {found.checks_after}"]
     lines += ["To know:", *(f"  - {one}" for one in found.told)] if found.told else []
     lines += [paint("What the twin cannot tell:", DIM), *(paint(f"  {one}", DIM) for one in found.unknown)]

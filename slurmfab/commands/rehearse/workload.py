@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DAYS = 7
 MOST_KINDS = 40  # the most kinds of jobs that a twin gets
+MOST_PLAIN = 5  # the most users with a job that names nothing
 NO_RECORDS = (
     "jobs like last week's: no record of any was found, so each user of the cluster file had a small one in each "
     "partition"
@@ -71,6 +72,11 @@ class TwinJob:
     whole: Shape | None = None  # what the jobs asked for, likewise, where the twin has not so many or so large nodes
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it names no partition, and nothing else: Slurm chooses."""
+        return not self.shape.partition
+
+    @property
     def title(self) -> str:
         """Whose it is, in words: `ann, account physics, partition main, QOS normal, 3 nodes`."""
         one = self.shape
@@ -98,6 +104,13 @@ def fit(workload: Workload, nodes: Sequence[Node]) -> tuple[TwinJob, ...]:
     wholes = [_of_each_node(shape) for shape in workload.shapes[:MOST_KINDS]]
     pairs = [(whole, _fitted(whole, nodes)) for whole in wholes]
     return tuple(TwinJob(cut, workload.is_recorded, whole if whole != cut else None) for whole, cut in pairs)
+
+
+def plain(workload: Workload) -> tuple[TwinJob, ...]:
+    """A job of each of the first users that names nothing, so that Slurm's defaults hold for it."""
+    users = {shape.user: shape.uid for shape in workload.shapes}
+    shapes = [Shape(name, uid, "", "", "", "", 1, 1, 0, "", 0, 0, 0, 0) for name, uid in users.items()]
+    return tuple(TwinJob(shape, workload.is_recorded) for shape in shapes[:MOST_PLAIN])
 
 
 def _of_each_node(shape: Shape) -> Shape:

@@ -9,8 +9,19 @@ from typing import Any
 
 import pytest
 
-from slurmfab.commands.rehearse.playing import Before, Fate, Site, begin, end, outcome, people_script, probe
-from slurmfab.commands.rehearse.workload import TwinJob, Workload, fit
+from slurmfab.cluster.inventory import loading
+from slurmfab.commands.rehearse.playing import (
+    Before,
+    Fate,
+    Site,
+    begin,
+    end,
+    groups_script,
+    outcome,
+    people_script,
+    probe,
+)
+from slurmfab.commands.rehearse.workload import TwinJob, Workload, fit, plain
 from slurmfab.core.impact.job_tally import JobTally
 from slurmfab.core.status.snapshot import Node
 from slurmfab.hosts.session import Line
@@ -38,6 +49,7 @@ class Slurm:
     seconds: int = 5
     errors: Sequence[str] = ()
     scripts: list[str] = field(default_factory=list)
+    partition: str = ""
     taken: int = 0
     now: float = 0.0
 
@@ -65,6 +77,7 @@ class Slurm:
     def row(self, number: str) -> Sequence[str]:
         state, reason = self.states.get(number, ("COMPLETED", "None"))
         known = {"JobID": number, "JobArrayID": number, "UserName": "ann", "State": state, "Reason": reason,
+                 "Partition": self.partition,
                  "NumCPUs": "1", "TimeUsed": f"0:{self.seconds:02}", "NodeList": "n1", "Name": "wrap"}  # fmt: skip
         return [known.get(name, "") for name in JOB_FIELDS]
 
@@ -241,8 +254,91 @@ def test_errors_that_slurmctld_writes_after_a_change_are_told_unless_it_wrote_su
     assert end(slurm.site(), Before((), (), ("error: job 7 is odd",))).errors == ("error: job_submit/lua: nosuch",)
 
 
-def test_users_whom_the_cluster_file_does_not_name_are_made_on_the_twin() -> None:
-    daemon = ANN.shape._replace(user="daemon", uid=1)
-    assert people_script(Workload(shapes=(ANN.shape, BOB.shape, daemon)), ["ann"]) == (
+def test_users_of_the_jobs_who_are_not_there_are_made_on_each_host_with_one_uid() -> None:
+    stranger = ANN.shape._replace(user="zoe", uid=0)
+    assert people_script(Workload(shapes=(BOB.shape, stranger, BOB.shape))) == (
         "id bob >/dev/null 2>&1 || useradd --no-create-home --non-unique --uid 4002 bob\n"
+        "id zoe >/dev/null 2>&1 || useradd --no-create-home --non-unique --uid 60101 zoe\n"
     )
+
+
+def test_jobs_are_submitted_on_a_login_host_where_there_is_one() -> None:
+    asked: list[str] = []
+
+    def shell(script: str, host: str = "") -> str:
+        asked.extend([host] if "sbatch" in script else ())
+        return "0|1|no\n"
+
+    probe(replace(Slurm().site(), shell=shell, login="login1"), [ANN])
+    assert asked == ["login1"]
+
+
+def test_a_kind_with_arrays_is_played_by_the_last_task_of_one() -> None:
+    slurm = Slurm()
+    probe(slurm.site(), [replace(ANN, shape=ANN.shape._replace(array=100)), BOB])
+    assert [re.findall(r"--array=\S+", line) for line in slurm.scripts[0].splitlines() if "sbatch" in line] == [
+        ["--array=99"],
+        [],
+    ]
+
+
+def test_each_user_has_a_job_that_names_nothing() -> None:
+    slurm = Slurm(says={"bob": "no"})
+    (ann, bob) = plain(Workload((ANN.shape, BOB.shape, ANN.shape)))
+    assert [one.state for one in probe(slurm.site(), [ann, bob])] == ["ended", "refused"]
+    assert not re.search("--(time|account|partition|qos|mem)", slurm.scripts[0])
+    told = outcome(Before((Fate(bob, "ended"),)), WELL, (Fate(bob, "refused", "no"),))
+    assert told.worse == (
+        "Jobs of 1 user that name no partition, account, memory and time limit are refused after the change: no. "
+        "Such as those of bob.",
+    )
+    assert outcome(Before((Fate(bob, "refused", "no"),)), WELL, (Fate(bob, "refused", "no"),)).lines == WELL.lines
+
+
+def test_jobs_that_get_something_else_than_before_are_told() -> None:
+    old = ("main", "physics", "normal", "1:00:00", "cpu=1,mem=50M", "n1")
+    new = ("main", "maths", "normal", "1:00", "cpu=1", "n1")
+    told = outcome(Before((Fate(ANN, "ended", landed=old),)), WELL, (Fate(ANN, "ended", landed=new),))
+    assert told.moved == (
+        "Jobs of 1 kind of last week's (9 jobs) get account maths in place of physics, time limit 1:00 in place of "
+        "1:00:00, TRES cpu=1 in place of cpu=1,mem=50M. "
+        "Such as those of ann, account physics, partition main, QOS normal.",
+    )
+    assert told.worse == ()
+
+
+def test_a_job_for_several_partitions_may_get_any_of_them_and_what_its_nodes_have() -> None:
+    several = replace(ANN, shape=ANN.shape._replace(partition="main,long"))
+    old = ("main", "physics", "normal", "1:00:00", "cpu=2", "n1")
+    new = ("long", "physics", "normal", "1:00:00", "cpu=4", "n2")
+    assert (
+        outcome(Before((Fate(several, "ended", landed=old),)), WELL, (Fate(several, "ended", landed=new),)).moved == ()
+    )
+
+
+def test_groups_of_partitions_have_those_who_ran_jobs_there() -> None:
+    text = """\
+cluster: titanic
+controllers: [mn01]
+nodes: [{hosts: cn01}]
+partitions: [{PartitionName: main, Nodes: ALL, AllowGroups: "hpc,root"}, {PartitionName: long, Nodes: ALL}]
+"""
+    assert groups_script(Workload((ANN.shape, BOB.shape)), loading.parse(text, "cluster.yaml").partitions) == (
+        "getent group hpc >/dev/null || groupadd hpc\n"
+        "usermod --append --groups hpc ann\nusermod --append --groups hpc bob\n"
+    )
+
+
+@pytest.mark.parametrize("kills", [True, False])
+def test_a_job_that_ends_when_another_one_of_its_user_ends_on_its_node_is_told(kills: bool) -> None:
+    slurm = Slurm(states={"90": ("RUNNING", "None")}, partition="main")
+
+    def shell(script: str, host: str = "ctl") -> str:
+        if "--nodelist=n1" in script and kills:
+            slurm.states = {"90": ("FAILED", "None")}
+        return slurm.shell(script, host)
+
+    before = Before((Fate(ANN, "ended"),), tuple(slurm.site().jobs(["90"]).values()))
+    told = end(replace(slurm.site(), shell=shell), before)
+    said = "A job of ann on n1 ended (FAILED) when another one of ann ended there: does an epilog end all processes"
+    assert [one.startswith(said) for one in told.moved] == [True] * kills

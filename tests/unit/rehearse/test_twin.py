@@ -196,3 +196,33 @@ def test_a_twin_of_a_distribution_that_the_lab_lacks_is_refused() -> None:
     versions = ((loaded(), LOCK),)
     with pytest.raises(InputError, match="its hosts have bullseye"):
         twin.make("t1", twin.choose(versions), versions, "bullseye")
+
+
+def test_directories_that_slurm_needs_on_a_file_system_of_all_hosts_are_shared_by_the_twins_hosts() -> None:
+    two = TEXT.replace("192.0.2.1,", "192.0.2.1, mn02: 192.0.2.3,").replace("[mn01]", "[mn01, mn02]")
+    two = two.replace("mounts:\n", 'mounts:\n  - {path: /conf, source: "nas.example.org:/conf", type: nfs4}\n')
+    text = f"{two}state_directory: /shared/state\nslurm_conf_directory: /conf/slurm\n"
+    one = made(text, text)
+    assert one.spec.shared == ("/srv/slurmfab-twin/conf", "/srv/slurmfab-twin/home", "/shared/state")
+    assert "directories of this machine stand in for /conf, /home, /shared/state" in "".join(one.unknown)
+
+
+def test_scripts_by_hostlist_are_those_of_the_twins_nodes() -> None:
+    text = f'{TEXT}prolog: {{"cn[02-05]": prolog.d}}\nepilog: {{gpu03: epilog.d}}\n'
+    values = json.loads(file_of(text, made(text, text)))
+    assert values["prolog"] == {"cn02": "prolog.d"}
+    assert "epilog" not in values
+
+
+def test_a_twin_has_the_node_with_prometheus() -> None:
+    text = f"{TEXT}monitoring: {{prometheus: {{host: cn05}}}}\n"
+    assert "cn05" in made(text, text).hosts
+    assert loading.parse(file_of(text, made(text, text)), "twin").monitoring
+
+
+@pytest.mark.parametrize(
+    ("more", "why"), [("keep_files: true\n", "keep_files"), ("slurm_user: batch\nslurm_ssh: none\n", "slurm_user")]
+)
+def test_a_cluster_with_what_the_site_makes_by_itself_has_no_twin(more: str, why: str) -> None:
+    with pytest.raises(InputError, match=f"(?s){why}.*Nothing was started"):
+        twin.refuse_without_twin([loaded(), loaded(f"{TEXT}{more}")])

@@ -233,6 +233,16 @@ def job_states(jobs: Iterable[str]) -> Command:
     return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)), "--Format=" + fields)
 
 
+def what_jobs_got(jobs: Iterable[str]) -> Command:
+    """Prints number, partition, account, QOS, time limit, TRES and nodes of jobs, each with a bar behind it.
+
+    Ended jobs are among them; ResourceFailed if a text is no job's id.
+    """
+    names = ("JobID", "Partition", "Account", "QOS", "TimeLimit", "tres-alloc", "NodeList")
+    fields = ",".join(name + ":|" for name in names)
+    return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)), "--Format=" + fields)
+
+
 def states(shown: str) -> Dict[str, JobState]:
     """Jobs by ID, from what `job_states` printed; unknown ones are missing."""
     rows = [line.split("|") for line in shown.split("\n")]
