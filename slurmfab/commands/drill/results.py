@@ -72,7 +72,8 @@ class Result:
         words = {PASSED: told, NOT_PASSED: f"FAILED: {self.cause}", NOT_RUN: f"not run: {self.cause}"}
         ends = [f"Repair: {self.repair}"] if self.repair else []
         ends += [f"Alert: {alert_words(self.alerts)}"] if self.outcome != NOT_RUN else []
-        return in_one_line(" ".join(f"{one.rstrip('.')}." for one in (f"{where}: {words[self.outcome]}", *ends)))
+        parts = (f"{where}: {words[self.outcome]}", *ends)
+        return in_one_line(" ".join(one if one.endswith("?") else f"{one.rstrip('.')}." for one in parts))
 
 
 @shows("version", "cluster", "results", Key("seconds", digits=3), Key("exit_code", text="of the task"))

@@ -38,6 +38,12 @@ LEFT = Result("clock", "", "not run", cause="n1: a container")
         (FAILED, "gpu on n1: FAILED: not noticed. Repair: health: true. Alert: none, since the cluster file has no "
                  "monitoring."),
         (LEFT, "clock: not run: n1: a container."),
+        (dataclasses.replace(LEFT, cause="n1: no answer. Is it up?"), "clock: not run: n1: no answer. Is it up?"),
+        (
+            dataclasses.replace(PASSED, is_resumed=True, sign="", alerts=()),
+            "link on n1: noticed after 12.0 s, out of service after 25.0 s; well again 4.5 s after its end, resumed by "
+            "slurmfab. Alert: none, since the cluster file has no monitoring.",
+        ),
     ],
 )  # fmt: skip
 def test_a_result_is_told_in_one_line(result: Result, line: str) -> None:
