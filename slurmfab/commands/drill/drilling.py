@@ -281,19 +281,21 @@ def applied(run: Run, host: str, wanted: TimedFault) -> str:
 def drilled(run: Run, one: Drill, node: str) -> Result:
     """A drill on a node that is held: the fault, what Slurm makes of it, and its return."""
     cluster, found = run.inventory.cluster, Measured()
-    limit, before = one.noticed(cluster), nodes_and_jobs(run).by_name[node]
+    limit, before, script = one.noticed(cluster), nodes_and_jobs(run).by_name[node], one.script(run.inventory, node)
     run.progress.begin(f"drill {one.name}", [node])
-    with fault(run, node, one.name, one.script(run.inventory, node), int(limit) + SPARE) as end:
+    with fault(run, node, one.name, script, int(limit) + SPARE) as end:
         found.begun = time.monotonic()
         try:
             until(limit, lambda: is_over(found, node_now(run, node), before))
             found.lasted = time.monotonic() - found.begun
-            end()  # a machine that boots does not answer now
+            is_late = bool(end()) and bool(script.end)  # a machine that boots does not answer now, and has no fault
             watch_return(run, one, node, found)
         except BaseException:
             run.progress.line(f"{node}: {INTERRUPTED % shlex.join(commands.update_nodes([node], 'State=RESUME'))}")
             raise
         found.trouble = found.trouble or end()
+        if is_late and not found.trouble:
+            found.back, found.trouble = None, "it did not answer when the fault was to end, which then ended by itself"
     return judged(cluster, one, node, found)
 
 

@@ -44,6 +44,7 @@ class Drilled(FakeSlurm):
         sign: the state of a node with a fault.
         after: its state when the fault is over.
         refused: why a fault does not begin, by its name.
+        late: how often a fault on a node is not taken back.
         comes: a job that begins just before a node is reserved.
         at: the host that was changed last.
         works: options and commands of test jobs.
@@ -53,6 +54,7 @@ class Drilled(FakeSlurm):
     sign: tuple[str, str, str] = DOWN
     after: tuple[str, str, str] = IDLE
     refused: dict[str, str] = field(default_factory=dict)
+    late: int = 0
     comes: str = ""
     at: str = ""
     works: list[list[str]] = field(default_factory=list)
@@ -70,6 +72,8 @@ class Drilled(FakeSlurm):
         self.at = host
         for outcome, wanted in zip(super().outcomes(host, request), request["resources"], strict=True):
             message = self.refused.get(wanted["fault"], "") if wanted.get("begin") else ""
+            if self.late and host in NODES and not wanted.get("begin"):
+                self.late, message = self.late - 1, "no answer"
             yield {**outcome, "status": "failed" if message else "changed", "message": message}
 
     def change(self, wanted: Mapping[str, Any]) -> None:
@@ -205,6 +209,17 @@ def test_a_node_that_answers_and_was_silent_twice_then_is_resumed_at_once() -> N
 def test_a_node_that_is_down_for_another_reason_then_is_left_as_it_is() -> None:
     result, _ = drilled(hosts(after=("DOWN+NOT_RESPONDING", "broken fan", "ann")), "link")
     assert (result.outcome, result.is_resumed) == ("failed", False)
+
+
+def test_a_host_that_does_not_answer_when_the_fault_is_to_end_then_no_time_is_claimed() -> None:
+    result, _ = drilled(hosts(late=1), "link")
+    assert (result.outcome, result.back) == ("failed", None)
+    assert result.cause == "it did not answer when the fault was to end, which then ended by itself"
+
+
+def test_a_node_that_boots_when_the_fault_is_to_end_then_its_times_are_told() -> None:
+    result, _ = drilled(hosts(late=1), "power")
+    assert (result.outcome, result.back is None) == ("passed", False)
 
 
 def test_a_node_on_which_no_job_runs_afterwards_then_has_failed() -> None:
