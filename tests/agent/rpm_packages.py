@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +68,10 @@ PACKAGES: Mapping[str, tuple[Spec, ...]] = {
     "site-tool": (Spec("1.0"), Spec()),
     "unsigned": (Spec(),),
 }
+
+
+Given = Callable[..., None]
+"""A function that has packages, by their names, in a test's root."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from outcomes import failure
-from rpm_packages import Repository, installed, run, write_sources
+from rpm_packages import Given, Repository, installed, run, write_sources
 
 from slurmfab.cluster.inventory import rpm_files
 from slurmfab.cluster.slurm.platform import EL_SMD
@@ -50,22 +50,22 @@ def test_packages_when_installed_then_they_have_the_wanted_version_and_are_on_re
     assert added_packages.read(el) == {*NODE}
 
 
-def test_facts_when_the_packages_are_rpms_then_they_have_the_versions(el: Context) -> None:
-    apply(wanted("munge"), el)
+def test_facts_when_the_packages_are_rpms_then_they_have_the_versions(el: Context, given: Given) -> None:
+    given("munge")
     assert facts.packages(el.root, ["munge", "slurm"]) == {
         "packages": {"munge": "0.5.13-1.el9"},
         "unfinished_packages": [],
     }
 
 
-def test_a_package_of_slurms_when_others_are_there_then_it_gets_their_version(el: Context) -> None:
-    apply(wanted("munge", "slurm"), el)
+def test_a_package_of_slurms_when_others_are_there_then_it_gets_their_version(el: Context, given: Given) -> None:
+    given("munge", "slurm")
     converged(wanted(*NODE, version="26.05.*"), el)
     assert installed(el)["slurm-slurmd"] == "24.11.5"
 
 
-def test_slurm_when_all_packages_are_upgraded_by_hand_then_it_stays_as_it_is(el: Context) -> None:
-    apply(wanted(*NODE), el)
+def test_slurm_when_all_packages_are_upgraded_by_hand_then_it_stays_as_it_is(el: Context, given: Given) -> None:
+    given(*NODE)
     run("dnf", "--installroot", el.root, "-y", "-q", "upgrade")
     assert installed(el)["slurm"] == "24.11.5"
 
@@ -84,8 +84,10 @@ def test_an_installation_that_was_killed_when_applied_again_then_it_is_complete(
     assert {*installed(el)} == {*NODE}
 
 
-def test_an_upgrade_that_was_killed_when_applied_again_then_no_package_is_there_twice(el: Context) -> None:
-    apply(wanted("munge", "slurm"), el)
+def test_an_upgrade_that_was_killed_when_applied_again_then_no_package_is_there_twice(
+    el: Context, given: Given
+) -> None:
+    given("munge", "slurm")
     mark = Path(el.path("/kill-slurm"))
     mark.touch()
     dnf.dnf(el, ["upgrade", "slurm"])
@@ -118,8 +120,10 @@ def locked(context: Context) -> Iterator[subprocess.Popen[str]]:
         holder.communicate()
 
 
-def test_a_lock_that_another_program_holds_when_packages_are_installed_then_it_is_waited_for(el: Context) -> None:
-    apply(wanted("munge"), el)
+def test_a_lock_that_another_program_holds_when_packages_are_installed_then_it_is_waited_for(
+    el: Context, given: Given
+) -> None:
+    given("munge")
     with locked(el) as holder:
         threading.Timer(WAITS, holder.communicate).start()
         before = time.monotonic()
@@ -138,17 +142,17 @@ def test_a_lock_that_another_program_holds_when_packages_are_installed_then_it_i
     ],
 )
 def test_a_package_that_cannot_be_installed_when_applied_then_the_reason_is_said(
-    el: Context, name: str, words: str
+    el: Context, given: Given, name: str, words: str
 ) -> None:
-    apply(wanted("munge"), el)
+    given("munge")
     message = failure(wanted("munge", name), el)
     assert words in message, message
 
 
 def test_packages_in_files_when_installed_or_killed_then_no_source_has_to_have_them(
-    el: Context, repository: Repository
+    el: Context, given: Given, repository: Repository
 ) -> None:
-    apply(wanted("munge"), el)
+    given("munge")
     Path(el.path(slurm_repository.PATH)).unlink()
     known = {one.name: one for one in map(rpm_files.package_in, repository.folder.rglob("*-24.11.5-*.rpm"))}
     files = tuple((name, known[name].file_name, known[name].digest()) for name in ("slurm", "slurm-slurmd"))
@@ -176,8 +180,8 @@ def test_an_example_of_settings_when_its_package_is_installed_then_it_is_no_clus
     assert example.exists()
 
 
-def test_a_newer_slurm_when_exchanged_then_all_its_packages_have_it_and_others_stay(el: Context) -> None:
-    apply(wanted(*NODE), el)
+def test_a_newer_slurm_when_exchanged_then_all_its_packages_have_it_and_others_stay(el: Context, given: Given) -> None:
+    given(*NODE)
     request = {"names": EL_SMD.slurm_packages, "plugins": ["/usr/lib64/slurm"], "version": "26.05.*"}
     offer = dnf_offer.read(request, el)
     new = {"slurm": "26.05.1-1.el9", "slurm-slurmd": "26.05.1-1.el9"}
@@ -196,15 +200,15 @@ def test_a_newer_slurm_when_exchanged_then_all_its_packages_have_it_and_others_s
     assert installed(el)["slurm-slurmd"] == "24.11.5"
 
 
-def test_a_newer_slurm_when_the_source_does_not_have_it_then_nothing_is_offered(el: Context) -> None:
+def test_a_newer_slurm_when_the_source_does_not_have_it_then_nothing_is_offered(el: Context, given: Given) -> None:
     assert "none of Slurm's packages" in dnf_offer.read({"names": ("slurm",), "plugins": []}, el)["trouble"]
-    apply(wanted(*NODE), el)
+    given(*NODE)
     offer = dnf_offer.read({"names": EL_SMD.slurm_packages, "plugins": [], "version": "25.11.*"}, el)
     assert (offer["versions"], offer["trouble"]) == ({}, "")
 
 
-def test_updates_when_read_and_installed_then_slurm_stays_as_it_is(el: Context) -> None:
-    apply(wanted(*NODE), el)
+def test_updates_when_read_and_installed_then_slurm_stays_as_it_is(el: Context, given: Given) -> None:
+    given(*NODE)
     told = dnf_updates.read({"slurm": EL_SMD.slurm_packages}, el)
     assert told["packages"] == []
     newer = ["24.11.5-1.el9", "26.05.1-1.el9", "slurm"]
@@ -262,24 +266,24 @@ def test_epel_with_packages_of_the_same_names_when_planned_then_the_host_is_refu
     assert apply(wanted("munge"), Context(el.root, dry_run=True)).status == "would change"
 
 
-def test_a_program_that_somebody_removed_when_applied_then_it_is_back(el: Context) -> None:
-    apply(wanted(*NODE), el)
+def test_a_program_that_somebody_removed_when_applied_then_it_is_back(el: Context, given: Given) -> None:
+    given(*NODE)
     Path(el.path("/usr/sbin/slurm-slurmd")).unlink()
     outcome = converged(wanted(*NODE), el)
     assert outcome.changes[0].actual == "/usr/sbin/slurm-slurmd of slurm-slurmd"
     assert Path(el.path("/usr/sbin/slurm-slurmd")).exists()
 
 
-def test_former_packages_when_removed_then_what_others_need_stays(el: Context) -> None:
-    apply(wanted("munge", "slurm", "site-tool"), el)
+def test_former_packages_when_removed_then_what_others_need_stays(el: Context, given: Given) -> None:
+    given("munge", "slurm", "site-tool")
     outcome = apply(DnfFormerPackages(("munge", "site-tool")), el)
     assert outcome.message == "munge stays, because other packages need it"
     assert {*installed(el)} == {"munge", "slurm"}
     assert added_packages.read(el) == {"slurm"}
 
 
-def test_packages_when_removed_then_no_daemon_of_the_cluster_goes_with_them(el: Context) -> None:
-    apply(wanted(*NODE), el)
+def test_packages_when_removed_then_no_daemon_of_the_cluster_goes_with_them(el: Context, given: Given) -> None:
+    given(*NODE)
     kept = apply(DnfRemovedPackages(("slurm",), ("slurm-slurmd",)), el)
     assert "slurm-slurmd" in kept.message, kept.message
     assert {*installed(el)} == {*NODE}
