@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from slurmfab.base.errors import ConnectionLost
+from slurmfab.base.grouping import grouped
 from slurmfab.hosts.fan_out import give_up_turn
 from slurmfab.hosts.session import Line
 from slurmfab.hosts.sudo_password import SudoPassword
@@ -129,9 +130,7 @@ class SharedTransport:
 
 def shares(routes: Mapping[str, Route], count: int) -> Iterator[tuple[str, ...]]:
     """The hosts of each of so many workers; a relay and those behind it are in one, since they share its connection."""
-    groups: dict[str, list[str]] = {}
-    for host, route in routes.items():
-        groups.setdefault(route.relays[0].host if route.relays else host, []).append(host)
+    groups = grouped((route.relays[0].host if route.relays else host, host) for host, route in routes.items())
     parts: list[list[str]] = [[] for _ in range(count)]
     for group in sorted(groups.values(), key=len, reverse=True):
         min(parts, key=len).extend(group)

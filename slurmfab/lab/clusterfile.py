@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import InputError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.lab.spec import CONTROLLER, PACKAGED, SERIES, LabHost, LabSpec
 from slurmfab.on_hosts.agent.core import replace
@@ -42,9 +43,7 @@ nodes:
 
 def _groups(spec: LabSpec) -> str:
     """The entries of `nodes`, one for each kind of Slurm's packages."""
-    by_kind: dict[str, list[str]] = {}
-    for host in spec.host_names[1:]:
-        by_kind.setdefault(spec.kinds[host], []).append(host)
+    by_kind = grouped((spec.kinds[host], host) for host in spec.host_names[1:])
     return "".join(
         f"  - hosts: {fold(hosts)}\n{'' if kind == spec.slurm_packages else f'    {_key(kind, spec.suite)}'}"
         for kind, hosts in by_kind.items()

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from slurmfab.base.errors import IdConflict
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
@@ -205,10 +206,7 @@ def owners(chosen: Numbers) -> tuple[str, ...]:
 
 def conflicts(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterable[str]:
     """A line for each conflict of hosts with the numbers of a user or group; hosts with the same one are folded."""
-    found: dict[str, list[str]] = {}
-    for host, fact in facts.items():
-        for what in differences(name, chosen, fact):
-            found.setdefault(what, []).append(host)
+    found = grouped((what, host) for host, fact in facts.items() for what in differences(name, chosen, fact))
     return [f"{fold(hosts)}: {what}." for what, hosts in found.items()]
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import chain
 
 from slurmfab.base.errors import HostlistError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import expand, expand_files, fold_in_order, natural
 from slurmfab.cluster.facts import Gpu
 from slurmfab.cluster.slurm.conf_text import ConfText, Settings
@@ -153,9 +154,7 @@ def tracked_gres(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 def discovered(node: Node) -> tuple[Device, ...]:
     """The node's discovered GPUs by type, in the order of their first file."""
-    by_type: dict[str, list[str]] = {}
-    for gpu in node.gpus:
-        by_type.setdefault(gpu.type, []).append(gpu.file)
+    by_type = grouped((gpu.type, gpu.file) for gpu in node.gpus)
     return tuple(Device("gpu", type_, str(len(files)), tuple(files)) for type_, files in by_type.items())
 
 

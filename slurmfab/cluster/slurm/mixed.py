@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal
 
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.slurm.platform import APT, Manager
@@ -22,9 +23,7 @@ Way = Callable[[Literal["newer", "too old"]], str]  # tells how a host that is n
 
 def notice(others: Mapping[str, str], controller: str, version: str) -> str:
     """The notice about hosts, with their versions, that have another Slurm than the controller where that is legal."""
-    alike: dict[str, list[str]] = {}
-    for host, found in others.items():
-        alike.setdefault(found, []).append(host)
+    alike = grouped((found, host) for host, found in others.items())
     having = ", ".join(
         f"{fold(hosts)} {'has' if len(hosts) == 1 else 'have'} Slurm {found}" for found, hosts in alike.items()
     )

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from slurmfab.base.answers import STRICT_BUT_OPEN
 from slurmfab.base.errors import HostlistError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import expand
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.paths import ACCEPTANCE_HISTORY
@@ -183,9 +184,7 @@ def places(entry: Entry) -> set[str]:
 
 def last_runs(entries: Sequence[Entry]) -> tuple[Shown, ...]:
     """The newest entries of each figure at each place, oldest first, with their changes."""
-    found: dict[tuple[str, str, str, str], list[Entry]] = {}
-    for entry in entries:
-        found.setdefault(entry.key, []).append(entry)
+    found = grouped((entry.key, entry) for entry in entries)
     return tuple(
         Shown(entry, change(entry, those[:place]))
         for _, those in sorted(found.items())

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TextIO
 
 from slurmfab.base.folding import HOST, fold_texts, without_name
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.terminal import (
     BOLD,
@@ -95,9 +96,7 @@ def check_rows(results: Iterable[Result]) -> tuple[CheckRow, ...]:
 
     Hosts on which it was not run are left out, since `not_run` names them; they are here only if it was run on none.
     """
-    alike: dict[Outcome, list[Result]] = {}
-    for result in results:
-        alike.setdefault(result.outcome, []).append(result)
+    alike = grouped((result.outcome, result) for result in results)
     shown = (PASSED, FAILED) if {PASSED, FAILED} & set(alike) else (NOT_RUN,)
     return tuple(
         CheckRow(some[0].title, outcome, fold(one.host for one in some), max(one.seconds for one in some))
@@ -154,9 +153,7 @@ def remarks(verdict: Verdict) -> tuple[str, ...]:
 
 def not_run(verdict: Verdict) -> tuple[str, ...]:
     """The checks that were not run, reason by reason."""
-    reasons: dict[str, list[Result]] = {}
-    for result in verdict.having(NOT_RUN):
-        reasons.setdefault(without_name(result.host, result.cause), []).append(result)
+    reasons = grouped((without_name(result.host, result.cause), result) for result in verdict.having(NOT_RUN))
     lines = [reason_line(reason, results) for reason, results in reasons.items()]
     return ("", *lines) if lines else ()
 

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 
 from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, NOT_ALL_CHECKED
+from slurmfab.base.grouping import grouped
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.junit import Case
 
@@ -119,7 +120,4 @@ def cause_and_repair(message: str) -> tuple[str, str]:
 
 def by_check(results: Iterable[Result]) -> dict[tuple[str, str], list[Result]]:
     """The results of each check, by group and name of the check, in order."""
-    checks: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        checks.setdefault((result.group, result.check), []).append(result)
-    return checks
+    return grouped(((result.group, result.check), result) for result in results)

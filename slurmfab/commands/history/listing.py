@@ -14,6 +14,7 @@ from typing import ClassVar
 from slurmfab.base.errors import InputError
 from slurmfab.base.exit_codes import FAILURE
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
@@ -196,9 +197,7 @@ def changes_text(one: Record) -> str:
             counts[kind] += 1
         else:
             entries.update(accounts_of(outcome))
-    files_on: dict[frozenset[str], list[str]] = {}
-    for file, hosts in hosts_of.items():
-        files_on.setdefault(frozenset(hosts), []).append(file)
+    files_on = grouped((frozenset(hosts), file) for file, hosts in hosts_of.items())
     parts = [f"{', '.join(files)} on {fold(hosts)}" for hosts, files in files_on.items()]
     parts += [f"{count} {COUNTED_KINDS[kind][count != 1]}" for kind, count in counts.items()]
     parts += [f"{word}: {fold(names)}" for word, names in acts.items()]

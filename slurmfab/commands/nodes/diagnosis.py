@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
@@ -162,7 +163,5 @@ def past_reason(state: NodeState) -> str:
 
 def format_diagnoses(diagnoses: Mapping[str, str]) -> list[str]:
     """A line for each diagnosis, with all nodes that have it. `diagnoses`: the text of the diagnosis, by node."""
-    groups: dict[str, list[str]] = {}
-    for node, text in diagnoses.items():
-        groups.setdefault(text, []).append(node)
+    groups = grouped((text, node) for node, text in diagnoses.items())
     return [f"{fold(nodes)}: {text}." for text, nodes in groups.items()]

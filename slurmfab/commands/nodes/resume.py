@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from slurmfab.base.errors import HostError, SlurmfabError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.nodes import diagnosis
@@ -105,9 +106,7 @@ def repair(run: Run, seen: Snapshot, any_reason: bool) -> None:
 def diagnose(run: Run, survey: Survey) -> list[Diagnosis]:
     """The diagnoses of the nodes whose hosts answer."""
     found, jobs = leftovers(run), jobs_by_node(survey.seen)
-    steps: dict[str, list[Step]] = {}
-    for step in survey.steps:
-        steps.setdefault(step.host, []).append(step)
+    steps = grouped((step.host, step) for step in survey.steps)
     return [
         diagnosis.diagnose(
             Evidence(

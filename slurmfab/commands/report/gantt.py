@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.commands.report.charts import CHARACTER, Axis, Label, Mark, cut, duration, fits, tick_text, time_ticks
 from slurmfab.core.engine.record import Record
@@ -86,9 +87,7 @@ def host_rows(record: Record) -> list[Row]:
     begun: dict[str, float] = {}
     for at, doing in record.timeline:
         begun.setdefault(doing, at)
-    steps_of: dict[str, list[Step]] = {}
-    for step in record.steps:
-        steps_of.setdefault(step.host, []).append(step)
+    steps_of = grouped((step.host, step) for step in record.steps)
     names = dict.fromkeys(host for host in (*record.hosts, *steps_of, *record.lost))
     return [
         Row((host,), host, spans_of(steps_of.get(host, ()), begun), record.lost.get(host, ""))
@@ -136,9 +135,7 @@ def folded(rows: Sequence[Row], seconds: float, most_rows: int) -> tuple[Row, ..
 
 def alike(rows: Sequence[Row], tolerance: float) -> list[Row]:
     """Rows with the same phases, outcomes and losses, and times within seconds of tolerance, put together."""
-    kinds: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        kinds.setdefault((row.lost, *((span.phase, span.status) for span in row.spans)), []).append(row)
+    kinds = grouped(((row.lost, *((span.phase, span.status) for span in row.spans)), row) for row in rows)
     groups: list[list[Row]] = []
     for of_kind in kinds.values():
         begun = len(groups)

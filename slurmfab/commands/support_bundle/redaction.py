@@ -20,6 +20,7 @@ from operator import ne
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+from slurmfab.base.grouping import grouped
 from slurmfab.on_hosts.agent.logs import secret_detectors
 from slurmfab.on_hosts.agent.logs.secret_detectors import Place
 
@@ -406,10 +407,7 @@ def merged(places: Iterable[Hidden]) -> list[Hidden]:
 
 def with_lines(places: list[Hidden], joined: JoinedText) -> tuple[list[Hidden], int]:
     """The places, with whole lines for those that are opaque for the most part, and how many such lines there are."""
-    by_line: dict[tuple[int, int], list[Hidden]] = {}
-    for place in places:
-        if place.is_opaque:
-            by_line.setdefault(joined.line(place.first), []).append(place)
+    by_line = grouped((joined.line(place.first), place) for place in places if place.is_opaque)
     lines = [
         Hidden(*line) for line, opaque_places in by_line.items() if is_opaque_line(joined.text, line, opaque_places)
     ]

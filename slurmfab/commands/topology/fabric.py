@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict, Field
 
 from slurmfab.base.answers import STRICT, Phrase
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import natural
 from slurmfab.cluster.inventory.cluster import Switch
 
@@ -86,9 +87,7 @@ def tree(connected: Mapping[str, Sequence[str]]) -> tuple[Switch, ...]:
 
     `connected`: the names of each node's switches. Nodes with the same ones are at one switch here.
     """
-    leaves: dict[str, list[str]] = {}
-    for node, names in connected.items():
-        leaves.setdefault("-".join(names)[:NAME_LENGTH], []).append(node)
+    leaves = grouped(("-".join(names)[:NAME_LENGTH], node) for node, names in connected.items())
     order = sorted(leaves, key=natural)
     found = tuple(Switch(name=name, nodes=tuple(sorted(leaves[name], key=natural))) for name in order)
     if len(found) == 1:

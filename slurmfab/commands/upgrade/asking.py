@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import repository_key
@@ -127,10 +128,7 @@ def offers(
 
     `target`: the key `slurm` as the upgrade would leave it. Raises InputError if a named file cannot be used.
     """
-    alike: dict[tuple[str, str], list[str]] = {}
-    for host, state in hosts.items():
-        if state.packages:
-            alike.setdefault((state.release, state.digest), []).append(host)
+    alike = grouped(((state.release, state.digest), host) for host, state in hosts.items() if state.packages)
     wanted = replace(run.inventory, cluster=run.inventory.cluster.with_slurm(target))
     chosen = {some[0]: some for some in alike.values()}
     requests_by_host = {host: offer_request(wanted, host, version) for host in chosen}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.platform import wanted as wanted_on
@@ -186,8 +187,6 @@ WORDS: Mapping[type[Resource], str] = {
 
 def package_words(begin: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield the packages (`NAME=VERSION`) of each version, on lines that begin so."""
-    by_version: dict[str, list[str]] = {}
-    for name, _, version in (text.partition("=") for text in texts):
-        by_version.setdefault(version, []).append(name)
+    by_version = grouped((version, name) for name, _, version in (text.partition("=") for text in texts))
     for version, names in by_version.items():
         yield f"{begin}{', '.join(names)} {version}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slurmfab import __version__
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import MUNGE_KEY, SLURM_HOME
 from slurmfab.base.program_name import FAB
@@ -200,9 +201,7 @@ def unplanned_values(shown: Outcome, now: Outcome) -> Iterator[str]:
 
 def fold_reasons(reasons: Iterable[Reason]) -> list[str]:
     """A line for each reason, with all of its hosts at the beginning."""
-    alike: dict[str, list[str]] = {}
-    for reason in reasons:
-        alike.setdefault(reason.text, []).append(reason.host)
+    alike = grouped((reason.text, reason.host) for reason in reasons)
     return first_of((f"{fold(hosts)}: {text}" for text, hosts in alike.items()), MOST_LINES)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.grouping import grouped
 from slurmfab.core.engine import drift, id_migration, notices, refused_files, shared_state
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.phase_run import PhaseRun
@@ -17,7 +18,7 @@ from slurmfab.core.engine.run import Run
 from slurmfab.core.plan.plan import PHASES, Phase, Plan, make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts.fan_out import on_each
-from slurmfab.on_hosts.agent.core.resource import Outcome, Resource
+from slurmfab.on_hosts.agent.core.resource import Resource
 
 AnyPlanInput = TypeVar("AnyPlanInput", bound=PlanInput)
 
@@ -162,9 +163,7 @@ def compare_host(run: Run, host: str, wanted: Sequence[tuple[Phase, Resource]]) 
     """Compare the resources of one host, in one request; a step for each phase, HostError without an answer."""
     begun = time.monotonic()
     outcomes = request_apply(run, host, [resource for _, resource in wanted], dry_run=True)
-    by_phase: dict[str, list[Outcome]] = {}
-    for (phase, _), outcome in zip(wanted, outcomes, strict=True):
-        by_phase.setdefault(phase.name, []).append(outcome)
+    by_phase = grouped((phase.name, outcome) for (phase, _), outcome in zip(wanted, outcomes, strict=True))
     seconds = time.monotonic() - begun
     return tuple(Step(name, host, tuple(outcomes), seconds, run.at(begun)) for name, outcomes in by_phase.items())
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from slurmfab.base.errors import HostError
+from slurmfab.base.grouping import grouped
 from slurmfab.core.engine.run import Run
 from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Job, Snapshot
@@ -30,10 +31,7 @@ def jobs_on(current: Snapshot, nodes: Iterable[str]) -> tuple[Job, ...]:
 
 def jobs_by_node(current: Snapshot) -> Mapping[str, tuple[Job, ...]]:
     """The jobs on each node; nodes without jobs are not in it."""
-    found: dict[str, list[Job]] = {}
-    for job in current.jobs:
-        for node in job.nodes:
-            found.setdefault(node, []).append(job)
+    found = grouped((node, job) for job in current.jobs for node in job.nodes)
     return {node: tuple(jobs) for node, jobs in found.items()}
 
 

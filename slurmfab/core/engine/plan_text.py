@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.core.engine.report import DIFFERS, Report, Step, failures, fold_steps
 from slurmfab.core.impact.approvals import task_that_allows
@@ -39,10 +40,7 @@ def plan_text(report: Report, steps: Sequence[Step]) -> str:
 
 def overview(steps: Sequence[Step]) -> list[str]:
     """A line for each group of hosts with the same changes: `cn[01-16]: 2 changes (slurm.conf, slurmd)`."""
-    by_host: dict[str, list[Step]] = {}
-    for step in steps:
-        if step.differs:
-            by_host.setdefault(step.host, []).append(step)
+    by_host = grouped((step.host, step) for step in steps if step.differs)
     groups: dict[tuple[Difference, ...], list[str]] = {}
     for host, differing in by_host.items():
         differences = tuple(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from slurmfab.base.grouping import grouped
 from slurmfab.cluster.facts import Gpu, Hardware, HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock
@@ -141,10 +142,7 @@ def _at_one_place(before: Sequence[Gpu], after: Sequence[Gpu]) -> str:
 
 def _at_places(gpus: Sequence[Gpu], place: Callable[[Gpu], str]) -> dict[str, list[Gpu]]:
     """GPUs by place; several at one place are MIG instances of one GPU."""
-    found: dict[str, list[Gpu]] = {}
-    for gpu in gpus:
-        found.setdefault(place(gpu), []).append(gpu)
-    return found
+    return grouped((place(gpu), gpu) for gpu in gpus)
 
 
 def _was(gpus: Sequence[Gpu]) -> str:

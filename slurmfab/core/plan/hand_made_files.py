@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from slurmfab.base.errors import HostlistError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import expand, fold_in_order
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.slurm.conf_text import Settings, parse
@@ -126,9 +127,7 @@ def may_keep_gres(present: str, node: str) -> bool:
 
 def gres_of_nodes(texts: Mapping[str, str]) -> str:
     """One gres.conf for all nodes that says for each what its own says. `texts`: the own gres.conf of each node."""
-    groups: dict[str, list[str]] = {}
-    for node, text in texts.items():
-        groups.setdefault(text, []).append(node)
+    groups = grouped((text, node) for node, text in texts.items())
     return "".join(line for text, nodes in groups.items() for line in lines_for(text, nodes))
 
 

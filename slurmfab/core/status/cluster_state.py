@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from slurmfab.base.exit_codes import DONE, FAILURE
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import Key, shows
 from slurmfab.core.status import snapshot
@@ -133,18 +134,13 @@ class Status:
     @cached_property
     def by_partition(self) -> Mapping[str, JobCount]:
         """Numbers of jobs by partition; a pending job counts in each of its partitions."""
-        found: dict[str, list[Job]] = {}
-        for job in self.seen.jobs:
-            for partition in job.partitions:
-                found.setdefault(partition, []).append(job)
+        found = grouped((partition, job) for job in self.seen.jobs for partition in job.partitions)
         return {partition: count_jobs(partition, there) for partition, there in found.items()}
 
     @cached_property
     def groups(self) -> tuple[StateGroup, ...]:
         """All nodes by state: those in service first, then the others by reason."""
-        found: dict[StateGroup, list[Node]] = {}
-        for node in self.seen.nodes:
-            found.setdefault(group_of(node), []).append(node)
+        found = grouped((group_of(node), node) for node in self.seen.nodes)
         filled = [
             replace(group, nodes=tuple(node.name for node in nodes), since=earliest(group, nodes))
             for group, nodes in found.items()
@@ -270,8 +266,6 @@ def count_jobs(name: str, jobs: Sequence[Job]) -> JobCount:
 
 def by_user(jobs: Iterable[Job]) -> tuple[JobCount, ...]:
     """Numbers of jobs by user, users with most GPUs and CPUs first."""
-    found: dict[str, list[Job]] = {}
-    for job in jobs:
-        found.setdefault(job.user, []).append(job)
+    found = grouped((job.user, job) for job in jobs)
     counts = [count_jobs(user, mine) for user, mine in found.items()]
     return tuple(sorted(counts, key=lambda one: (-one.gpus, -one.cpus, -one.running, -one.pending, one.name)))

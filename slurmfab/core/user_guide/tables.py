@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from slurmfab.base.grouping import grouped
 from slurmfab.cluster.inventory.accounting import ROOT, Account, Qos
 from slurmfab.core.user_guide.amounts import duration, gigabytes
 from slurmfab.core.user_guide.limits import giving_way, limit_texts
@@ -78,9 +79,7 @@ def values(found: Offer) -> dict[str, Any]:
 
 def default_memory(found: Offer) -> str:
     """What a job gets that asks for no memory, in words; empty where no partition's is known."""
-    by_words: dict[str, list[str]] = {}
-    for one in found.partitions:
-        by_words.setdefault(one.default_memory, []).append(code(one.name))
+    by_words = grouped((one.default_memory, code(one.name)) for one in found.partitions)
     if len(by_words) == 1:
         return next(iter(by_words))
     return "; ".join(f"{words} in {', '.join(names)}" for words, names in by_words.items() if words)

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import HIGHEST_PORT
 from slurmfab.base.ip_addresses import is_link_local
 from slurmfab.cluster.inventory.accounting import ROOT
@@ -334,10 +335,7 @@ def _loops(following: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]
 
 def _with_ways_on(following: Mapping[str, Iterable[str]]) -> list[str]:
     """The names from which a path never ends, in their order: those of loops, and those before loops."""
-    before: dict[str, list[str]] = {}
-    for name, names in following.items():
-        for after in set(names):
-            before.setdefault(after, []).append(name)
+    before = grouped((after, name) for name, names in following.items() for after in set(names))
     left = {name: sum(after in following for after in set(names)) for name, names in following.items()}
     ended = [name for name, count in left.items() if not count]
     while ended:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from slurmfab.base.folding import fold_texts
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.markup import Markup, fill
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, by_check
@@ -76,15 +77,11 @@ def section(sources: Sources) -> Section | None:
 
 def columns(results: Iterable[Result], hosts: Sequence[str]) -> tuple[list[Column], str]:
     """The columns of the matrix, and the hosts without room, as a hostlist, in the file's order."""
-    outcomes: dict[str, list[tuple[str, str, str]]] = {}
-    for result in results:
-        outcomes.setdefault(result.host, []).append((result.group, result.check, result.outcome))
+    outcomes = grouped((result.host, (result.group, result.check, result.outcome)) for result in results)
     order = [*(host for host in hosts if host in outcomes), *sorted(outcomes.keys() - {*hosts})]
     if len(order) <= MOST_SINGLE:
         return [Column(host, host) for host in order], ""
-    alike: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
-    for host in order:
-        alike.setdefault(tuple(sorted(outcomes[host])), []).append(host)
+    alike = grouped((tuple(sorted(outcomes[host])), host) for host in order)
     # Hosts on which something failed come first, so that they have room.
     groups = sorted(alike.items(), key=lambda item: -sum(outcome == FAILED for _, _, outcome in item[0]))
     shown = [
@@ -115,12 +112,8 @@ def findings(results: Iterable[Result]) -> list[Finding]:
 
 def not_run(results: Iterable[Result]) -> list[Left]:
     """What was not run, by host and reason: usually one thing keeps many checks from running."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for one in results:
-        found.setdefault((one.host, one.cause), []).append(one.title)
-    alike: dict[tuple[str, ...], list[tuple[str, tuple[str]]]] = {}
-    for (host, cause), titles in found.items():
-        alike.setdefault(tuple(titles), []).append((host, (cause,)))
+    found = grouped(((one.host, one.cause), one.title) for one in results)
+    alike = grouped((tuple(titles), (host, (cause,))) for (host, cause), titles in found.items())
     return [
         Left(folded.hostlist, folded.texts[0], titles) for titles, ones in alike.items() for folded in fold_texts(ones)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slurmfab.base.grouping import grouped
 from slurmfab.base.markup import Markup, fill
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.report.charts import amount
@@ -45,9 +46,7 @@ def kind_of(history: History) -> str:
 
 def by_kind(found: Sequence[History]) -> dict[str, list[History]]:
     """The histories by kind, those of single nodes first."""
-    kinds: dict[str, list[History]] = {}
-    for one in found:
-        kinds.setdefault(kind_of(one), []).append(one)
+    kinds = grouped((kind_of(one), one) for one in found)
     return dict(sorted(kinds.items(), key=lambda item: (PAIR in item[1][0].name, item[0])))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from slurmfab.base.grouping import grouped
 from slurmfab.base.ip_addresses import IPV6
 from slurmfab.cluster.inventory.accounting import ROOT, Account, User, is_name
 from slurmfab.cluster.slurm import limits
@@ -150,10 +151,7 @@ def account_settings(one: Account) -> tuple[tuple[str, str], ...]:
 
 def parents_first(accounts: tuple[Account, ...]) -> tuple[Account, ...]:
     """The accounts in breadth-first order from root; accounts with the same parent stay in the file's order."""
-    below: dict[str, list[Account]] = {}
-    for account in accounts:
-        if account.name != ROOT:
-            below.setdefault(account.parent, []).append(account)
+    below = grouped((account.parent, account) for account in accounts if account.name != ROOT)
     ordered, waiting = [account for account in accounts if account.name == ROOT], [ROOT]
     while waiting:
         children = below.pop(waiting.pop(0), [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
@@ -111,8 +112,6 @@ def _now(lock: Lock, facts: Mapping[str, HostFacts], name: str) -> Cgroup | None
 
 def _alike(hosts: Mapping[str, Cgroup]) -> Iterator[tuple[str, Cgroup]]:
     """Hosts with equal trouble together, folded."""
-    groups: dict[str, list[str]] = {}
-    for name, cgroup in hosts.items():
-        groups.setdefault(description(cgroup), []).append(name)
+    groups = grouped((description(cgroup), name) for name, cgroup in hosts.items())
     for names in groups.values():
         yield fold(names), hosts[names[0]]

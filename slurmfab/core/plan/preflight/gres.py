@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from slurmfab.base.errors import refuse
+from slurmfab.base.grouping import grouped
 from slurmfab.cluster.facts import DriverlessGpu, Gpu, HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
@@ -115,9 +116,7 @@ def describe_driverless(bare: Sequence[DriverlessGpu]) -> str:
     >>> describe_driverless([DriverlessGpu("0000:3b:00.0", "NVIDIA"), DriverlessGpu("0000:5e:00.0", "NVIDIA")])
     '2 NVIDIA GPUs on the PCI bus have no driver (0000:3b:00.0, 0000:5e:00.0)'
     """
-    groups: dict[tuple[str, str], list[str]] = {}
-    for gpu in bare:
-        groups.setdefault((gpu.maker, gpu.driver), []).append(gpu.bus)
+    groups = grouped(((gpu.maker, gpu.driver), gpu.bus) for gpu in bare)
     return " and ".join(
         f"{counted(len(slots)).replace('GPU', f'{maker} GPU')} on the PCI bus "
         f"{'have' if len(slots) > 1 else 'has'} {_driver_in_words(driver)} ({', '.join(slots)})"
