@@ -23,6 +23,7 @@ from slurmfab.base.errors import (
 )
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.grouping import grouped
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.terminal import hang, in_one_line
 from slurmfab.core.impact.forecast import Forecast
@@ -295,16 +296,17 @@ class FoldedSteps(NamedTuple):
     lines: tuple[str, ...]
 
 
+def by_differences(steps: Iterable[Step]) -> dict[tuple[str, tuple[Outcome, ...]], list[str]]:
+    """The hosts by phase and what differs in it; steps without differences left out."""
+    found = ((step, tuple(replace(outcome, seconds=0.0) for outcome in step.not_ok)) for step in steps)
+    return grouped(((step.phase, outcomes), step.host) for step, outcomes in found if outcomes)
+
+
 def fold_steps(steps: Sequence[Step]) -> tuple[FoldedSteps, ...]:
     """Steps with equal outcomes put together, in the order of their first host; those without differences left out."""
-    # Equal outcomes are found before their lines are made, which takes long for ten thousand hosts.
-    alike: dict[tuple[str, tuple[Outcome, ...]], list[str]] = {}
-    for step in steps:
-        outcomes = tuple(replace(outcome, seconds=0.0) for outcome in step.outcomes if outcome.status != OK)
-        if outcomes:
-            alike.setdefault((step.phase, outcomes), []).append(step.host)
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (phase, outcomes), hosts in alike.items():
+    # Equal outcomes are found before their lines are made, which takes long for ten thousand hosts.
+    for (phase, outcomes), hosts in by_differences(steps).items():
         lines = tuple(line for outcome in outcomes for line in describe(outcome))
         groups.setdefault((phase, lines), []).extend(hosts)
     return tuple(FoldedSteps(phase, tuple(hosts), lines) for (phase, lines), hosts in groups.items())

@@ -12,7 +12,7 @@ import json
 import secrets
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
@@ -25,9 +25,9 @@ from slurmfab.base.hostlist import count_names, expand, fold
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import in_one_line
 from slurmfab.cluster.inventory import loading, shared_files
-from slurmfab.core.engine.report import DIFFERS, Step
+from slurmfab.core.engine.report import DIFFERS, Step, by_differences
 from slurmfab.core.engine.run import Run
-from slurmfab.on_hosts.agent.core.resource import OK, Outcome
+from slurmfab.on_hosts.agent.core.resource import Outcome
 
 FORMAT = "slurmfab plan"  # value of `format`, which identifies the file as a saved plan
 VERSION = 1  # version of the format; it is raised when an older slurmfab would misread the file
@@ -139,12 +139,7 @@ def from_run(run: Run, files: Files) -> SavedPlan:
 
 def differences(steps: Sequence[Step]) -> Iterator[Difference]:
     """The differences in steps; equal differences of one phase are one, with all of their hosts."""
-    alike: dict[tuple[str, tuple[Outcome, ...]], list[str]] = {}
-    for step in steps:
-        outcomes = tuple(replace(outcome, seconds=0.0) for outcome in step.outcomes if outcome.status != OK)
-        if outcomes:
-            alike.setdefault((step.phase, outcomes), []).append(step.host)
-    for (phase, outcomes), hosts in alike.items():
+    for (phase, outcomes), hosts in by_differences(steps).items():
         yield Difference(phase, fold(hosts), outcomes)
 
 
