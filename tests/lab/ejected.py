@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import DeployedLab, succeeded
 from lab_user import PLATFORM, Person, installed, of_kind, running_lab, words_of
 
 from slurmfab import lab
@@ -70,8 +70,7 @@ def ejected(wanted: Wanted, suite: str, directories: pytest.TempPathFactory) -> 
     with running_lab(installed(spec, **{wanted.database: database}), directories.mktemp("first")) as first:
         write_files(first, wanted)
         first.deploy()
-        done = first.slurmfab("eject", "--to", str(scripts))
-        assert done.returncode == 0, words_of(done)
+        succeeded(first.slurmfab("eject", "--to", str(scripts)))
         secrets = tuple(
             first.on(host, command)
             for host, command in (
@@ -90,8 +89,7 @@ def ejected(wanted: Wanted, suite: str, directories: pytest.TempPathFactory) -> 
             lab.unplug_host(bare.lab, wanted.down)
             without = make(bare, wanted, scripts)
             lab.plug_in_host(bare.lab, wanted.down)
-        done = make(bare, wanted, scripts)
-        assert done.returncode == 0, words_of(done)
+        succeeded(make(bare, wanted, scripts))
         yield Ejected(bare, scripts, secrets, without)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from ejected import KEY, Ejected, Wanted, ejected
+from lab_cluster import succeeded
 from lab_user import PLATFORM, words_of
 from stock import in_turn
 
@@ -93,5 +94,4 @@ def test_users_when_they_log_in_from_host_to_host_then_need_no_key_but_a_job_on_
 
 def test_a_deployment_when_the_scripts_have_run_then_notes_what_is_there_and_the_plan_is_empty(rich: Ejected) -> None:
     rich.hosts.deploy()
-    planned = rich.hosts.slurmfab("plan")
-    assert planned.returncode == 0, words_of(planned)
+    succeeded(rich.hosts.slurmfab("plan"))
