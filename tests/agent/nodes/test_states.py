@@ -60,6 +60,7 @@ def test_a_real_drain_by_a_person_when_read_is_theirs_and_keeps_its_odd_reason(v
         ("DOWN+NOT_RESPONDING", "old fan : Not responding", "slurm", False),
         ("IDLE+DRAIN", "old fan : Not responding", "slurm", True),
         ("IDLE+DRAIN", "Kill task failed", "root", False),
+        ("IDLE+DRAIN", "Epilog error", "slurm", False),
         ("IDLE+DRAIN", "Low RealMemory (reported:1 < 100.00% of configured:2)", "slurm", False),
         ("UNKNOWN+DRAIN+INVALID_REG", "old fan", "root", False),
         ("DOWN", "psu", "root", True),

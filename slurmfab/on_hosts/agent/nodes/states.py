@@ -28,7 +28,7 @@ OURS = "slurmfab: "  # prefix of the reasons that slurmfab sets
 HEALTH = OURS + "health: "  # prefix of the reasons that a node's health check sets
 
 SLURMS_OWN = (
-    "Low ", "gres/", "Duplicate jobid", "Kill task failed", "Prolog error", "batch job complete fail",
+    "Low ", "gres/", "Duplicate jobid", "Kill task failed", "Prolog error", "Epilog error", "batch job complete fail",
     "Not responding", "Node unexpectedly rebooted", "ResumeTimeout reached", "reboot timed out",
 )  # fmt: skip
 """Prefixes of the reasons that slurmctld sets, or slurmd as root (from Slurm's source)."""
