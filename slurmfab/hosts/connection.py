@@ -21,7 +21,6 @@ from slurmfab.hosts.fan_out import give_up_turn, turn_for
 from slurmfab.hosts.host_keys import PinnedKey, known_host, refused_types
 from slurmfab.hosts.route import Route
 
-CONNECT_SECONDS = 10  # time limit for a TCP connection; a host that is switched off does not answer at all
 SOON_SECONDS = 1  # after this time without a TCP connection others are asked meanwhile
 
 BANNER_SECONDS = 20
@@ -108,7 +107,7 @@ def way_to(route: Route, gateway: paramiko.SSHClient | None) -> Any:
     if gateway is not None:
         with turn_for(SOON_SECONDS):
             return transport_of(gateway).open_channel(
-                "direct-tcpip", (route.address, route.port), ("", 0), timeout=CONNECT_SECONDS
+                "direct-tcpip", (route.address, route.port), ("", 0), timeout=route.patience
             )
     if route.proxy_command:
         return paramiko.ProxyCommand(route.proxy_command)
@@ -116,7 +115,7 @@ def way_to(route: Route, gateway: paramiko.SSHClient | None) -> Any:
     for family_, kind, protocol, _, place in socket.getaddrinfo(route.address, route.port, type=socket.SOCK_STREAM):
         sock = GreedySocket(family_, kind, protocol)
         try:
-            sock.reach(place)
+            sock.reach(place, route.patience)
         except OSError as error:
             sock.close()
             failure = error
@@ -130,8 +129,8 @@ class GreedySocket(socket.socket):
 
     read = b""
 
-    def reach(self, place: Any) -> None:
-        """Connect, or raise OSError; other hosts go on if this one does not answer soon."""
+    def reach(self, place: Any, patience: float) -> None:
+        """Connect within so many seconds, or raise OSError; other hosts go on if this one does not answer soon."""
         self.setblocking(False)
         code = self.connect_ex(place)
         if code == errno.EINPROGRESS:
@@ -139,7 +138,7 @@ class GreedySocket(socket.socket):
             poll.register(self, select.POLLOUT)
             if not poll.poll(1000 * SOON_SECONDS):
                 give_up_turn()
-                if not poll.poll(1000 * (CONNECT_SECONDS - SOON_SECONDS)):
+                if not poll.poll(1000 * (patience - SOON_SECONDS)):
                     raise TimeoutError
             code = self.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
@@ -380,7 +379,7 @@ def explained(error: Exception, route: Route, message: str = "") -> Unreachable:
     if isinstance(error, TimeoutError):
         return Unreachable(
             route.host,
-            f"no answer from {where} within {CONNECT_SECONDS} s. Is the host up? Does a firewall block the port?",
+            f"no answer from {where} within {route.patience} s. Is the host up? Does a firewall block the port?",
         )
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and "host key" in str(error):
         return Unreachable(route.host, f"{where} offers no SSH host key of a type that is pinned for it.")

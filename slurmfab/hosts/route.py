@@ -29,6 +29,7 @@ DEEPEST_INCLUDE = 16
 KEY_FILES = {"hostkeyalias", "userknownhostsfile", "globalknownhostsfile", "revokedhostkeys"}
 """The options about host keys, in lower case as paramiko has them."""
 
+CONNECT_SECONDS = 10  # time limit for a TCP connection; a host that is switched off does not answer at all
 MOST_RELAYS = 3
 """How many relays of a host are tried, each of which may take the time limit of a connection, before the direct way."""
 
@@ -52,6 +53,7 @@ class Route:
     key_alias: str = ""  # its name in known_hosts, if that is another one (ssh_config(5), HostKeyAlias); empty for none
     known_hosts: tuple[str, ...] = (*USER_FILES, *GLOBAL_FILES)  # known_hosts files
     revoked_keys: tuple[str, ...] = ()
+    patience: int = CONNECT_SECONDS  # seconds for a TCP connection
 
 
 def to_hosts(cluster: Cluster, config: Config | None = None) -> dict[str, Route]:

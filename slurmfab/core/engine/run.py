@@ -23,6 +23,7 @@ from slurmfab.core.engine.report import Mark, Report, Step, resource_keys
 from slurmfab.core.impact.approvals import NOTHING, Approvals
 from slurmfab.core.impact.forecast import Forecast
 from slurmfab.hosts.fan_out import PendingAnswers
+from slurmfab.hosts.route import CONNECT_SECONDS
 from slurmfab.hosts.transport import Transport
 from slurmfab.on_hosts.agent.core.resource import WOULD_CHANGE
 
@@ -47,6 +48,7 @@ class RunOptions:
     # hosts of a first contact that did not answer, as the user typed them, each with the reason
     not_met: Mapping[str, str] = field(default_factory=dict)
     asks: bool = False  # whether the user is asked, on a terminal, before what cannot be undone
+    patience: int = CONNECT_SECONDS  # how long a host may take to accept a connection, in seconds
 
 
 ResourcesByHost = Mapping[str, tuple[Any, ...]]  # the resources of a phase, by host

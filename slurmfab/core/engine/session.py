@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -143,11 +143,14 @@ def start(
         password = asker()
     policies = {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new) for host in known.cluster.hosts}
     progress = progress_of(known, options.command, output)
+    routes = route.to_hosts(known.cluster)
+    if options.patience != route.CONNECT_SECONDS:
+        routes = {host: replace(one, patience=options.patience) for host, one in routes.items()}
     return Run(
         options,
         known,
         names,
-        over_ssh(route.to_hosts(known.cluster), policies, asker, password, progress.line),
+        over_ssh(routes, policies, asker, password, progress.line),
         progress,
         packages=output.packages,
         hooks=hooks or RunHooks(save_lock=file_writing.save_lock),
