@@ -38,15 +38,19 @@ def story(now: Sequence[Mapping[str, str]], past: Sequence[Mapping[str, str]], c
     """The lines from squeue's and sacct's rows; what squeue says of a job that has not ended is newer."""
     jobs = [dict(row) for row in past if "." not in row["JobID"]]
     peaks: Dict[str, str] = {}
+    short: Dict[str, List[str]] = {}
     for row in past:
         name, dot, _ = row["JobID"].partition(".")
+        if dot and row["State"] == "OUT_OF_MEMORY":
+            short.setdefault(name, []).append(row["JobID"])
         if dot and row["MaxRSS"] not in ("", "0"):
             peaks[name] = max(peaks.get(name, ""), row["MaxRSS"], key=lambda text: (len(text), text))
     known = {row["JobID"]: place for place, row in enumerate(jobs)}
     for one in now:
         newer = {name: one[other] for name, other in WORDS.items()}
         newer["ExitCode"] = exit_code(newer["ExitCode"])
-        place = known.get(newer["JobID"])
+        # slurmdbd knows no parts of a heterogeneous job that waits.
+        place = known.get(newer["JobID"], known.get(newer["JobID"].partition("+0")[0]))
         if place is None:
             jobs.append(newer)
         elif jobs[place]["State"].split(" ")[0] in ("PENDING", "RUNNING", "SUSPENDED"):
@@ -54,6 +58,8 @@ def story(now: Sequence[Mapping[str, str]], past: Sequence[Mapping[str, str]], c
     found: List[str] = []
     for one in jobs:
         found += of_job(one, peaks.get(one["JobID"], ""), clock)
+        if short.get(one["JobID"]) and one["State"] == "COMPLETED":
+            found.append("  A step ran out of memory all the same: %s." % ", ".join(short[one["JobID"]]))
     return found
 
 

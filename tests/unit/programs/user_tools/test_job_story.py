@@ -39,6 +39,18 @@ def test_a_job_when_it_ran_out_of_memory_then_the_story_has_what_it_asked_for_an
     ]
 
 
+def test_a_job_when_a_step_had_too_little_memory_and_the_script_went_on_then_the_step_is_named() -> None:
+    step = record(JobID="3.0", State="OUT_OF_MEMORY", ExitCode="0:125")
+    assert story([], [record(), step], SUBMITTED + 9000)[3:] == ["  A step ran out of memory all the same: 3.0."]
+
+
+def test_a_heterogeneous_job_when_it_waits_then_each_part_is_told_once() -> None:
+    old = record(State="PENDING", Start="Unknown", End="Unknown", NodeList="None assigned")
+    parts = [remembered(JobArrayID="3+0"), remembered(JobArrayID="3+1")]
+    told = [line for line in story(parts, [old], SUBMITTED + 120) if line.startswith("Job")]
+    assert told == ["Job 3+0: PENDING", "Job 3+1: PENDING"]
+
+
 def test_a_job_when_it_waits_then_the_story_has_slurms_present_reason_in_plain_words() -> None:
     old = record(State="PENDING", Start="Unknown", End="Unknown", NodeList="None assigned")
     lines = story([remembered(Reason="JobHeldUser")], [old], SUBMITTED + 120)
