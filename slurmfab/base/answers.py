@@ -263,7 +263,9 @@ def _logs() -> core_schema.CoreSchema:
 def _evidence() -> core_schema.CoreSchema:
     """What Slurm has on record (`slurmfab.on_hosts.agent.logs.evidence.read`)."""
     row = core_schema.list_schema(_TEXT, max_length=32)
-    rows = dict.fromkeys(("memory", "records", "others", "events"), core_schema.list_schema(row, max_length=8000))
+    rows = dict.fromkeys(
+        ("memory", "records", "others", "events", "past_reservations"), core_schema.list_schema(row, max_length=8000)
+    )
     texts = dict.fromkeys(("ping", "nodes", "partitions", "reservations", "limits", "associations", "qos"), _TEXT)
     missing = core_schema.list_schema(core_schema.tuple_schema([_LINE, _TEXT], strict=False), max_length=8)
     return strict_object({}, {**rows, **texts, "now": _SECONDS, "missing": missing, "names": _TABLE, "account": _TABLE})

@@ -50,7 +50,12 @@ set -e
 
 EXAMPLE = "limit-then-out-of-memory"  # the incident whose answer docs/explain.md shows
 FILE = Path(__file__).with_name("incidents.yml")
-CANCEL = 'squeue --noheader --format=%A | xargs -r scancel; until [ -z "$(squeue --noheader)" ]; do sleep 0.1; done'
+CANCEL = """
+until [ -z "$(squeue --noheader)" ]; do
+    for user in $(squeue --noheader --format=%u | sort -u); do scancel --quiet --user="$user" || :; done
+    sleep 0.2
+done
+"""
 RESUME = "scontrol update NodeName={} State=RESUME || :; until_state_of_node {} '[aim]*[de]'"
 
 Step = tuple[str, str]
@@ -60,7 +65,10 @@ CAUSES = (
     "out of memory", "reached its time limit", "cancelled", "drained", " down ", "allows", "allowed to", "no room",
     "depend", "--begin", "hold", "held it", "prolog failed", "its node failed", "the node was at fault", "give way",
     "licences", "reserved", "killed by signal", "could not be opened", "put back", "starts no jobs", "exit code",
-    "tasks of its array", "directory was not there", "has no account", "does not answer", "may be at fault",
+    "never starts", "suspended", "comes first", "ran out of memory", "at most", "refused by", "its interpreter",
+    "expired", "was killed at", "was stopped at", "backfill", "its name", "reaches into", "may not use",
+    "slurm.conf", "epilog", "tasks of its array", "directory was not there", "has no account", "does not answer",
+    "may be at fault",
 )  # fmt: skip
 """Words for causes: one that an incident does not want is a false cause."""
 

@@ -19,46 +19,75 @@ from slurmfab import lab as labs
 pytestmark = pytest.mark.lab
 
 REST = """\
+nodes:
+  - {hosts: n1, Feature: fast}
+  - {hosts: n2, Feature: slow, Gres: "tape:1"}
 partitions:
   - {PartitionName: main, Nodes: ALL, Default: YES, PriorityTier: 10}
   - {PartitionName: spare, Nodes: ALL, PriorityTier: 1, PreemptMode: REQUEUE}
+  - {PartitionName: drop, Nodes: ALL, PriorityTier: 1, PreemptMode: CANCEL}
   - {PartitionName: side, Nodes: ALL, PriorityTier: 10}
 database: ctl
 user_tools: true
+health: {interval: 10, daemons: [lab-need]}
 slurm_conf:
   SlurmdTimeout: 15
   KillWait: 5
   Licenses: "sim:1"
   Prolog: /usr/local/sbin/test-prolog
+  Epilog: /usr/local/sbin/test-epilog
+  GresTypes: tape
 qos:
   - {name: normal}
   - {name: narrow, MaxTRESPerUser: cpu=1}
+  - {name: minute, MaxWall: "00:01:00"}
 accounts:
-  - {name: physics, QOS: "normal,narrow"}
+  - {name: physics, QOS: "normal,narrow,minute"}
   - {name: maths, QOS: normal}
   - {name: crowd, QOS: normal, GrpJobs: 1}
+  - {name: science, QOS: normal, GrpTRES: cpu=1}
+  - {name: bio, parent: science, QOS: normal}
+  - {name: spent, QOS: normal, GrpTRESMins: cpu=1}
 users:
   - {name: ann, uid: 4001, accounts: physics}
   - {name: bob, uid: 4002, accounts: maths, MaxJobs: 1}
   - {name: cid, uid: 4003, accounts: crowd}
   - {name: dan, uid: 4004, accounts: crowd}
   - {name: eve, uid: 4005}
+  - {name: fay, uid: 4006, accounts: bio}
+  - {name: gus, uid: 4007, accounts: bio, MaxSubmitJobs: 1}
+  - {name: hal, uid: 4008, accounts: spent}
 """
-PARTS = 6
+PARTS = 14
 """A run plays one of so many parts of the incidents; `TURN=all` plays all of them."""
 
-PROLOG = r"""
+SCRIPTS = r"""
 printf '#!/bin/sh\n[ ! -e /tmp/prolog-fails ] || exit 1\n' > /usr/local/sbin/test-prolog
-chmod 755 /usr/local/sbin/test-prolog
+cat > /usr/local/sbin/test-epilog <<'END'
+#!/bin/sh
+[ ! -e /tmp/epilog-hangs ] || sleep 40
+[ ! -e /tmp/epilog-fails ] || exit 1
+END
+chmod 755 /usr/local/sbin/test-prolog /usr/local/sbin/test-epilog
+cat > /etc/systemd/system/lab-need.service <<'END'
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+[Install]
+WantedBy=multi-user.target
+END
+systemctl daemon-reload && systemctl enable --now --quiet lab-need
 """
+"""Brings about a node's prolog, epilog, and a unit that its health check looks for."""
 
 
 @pytest.fixture(scope="module", params=in_turn("explain"))
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     with stock.copy(request.param, database=True, nodes=2) as lab:
-        lab.inventory_path.write_text(lab.inventory_path.read_text().partition("partitions:")[0] + REST)
+        lab.inventory_path.write_text(lab.inventory_path.read_text().partition("nodes:")[0] + REST)
         for node in ("n1", "n2"):
-            lab.on(node, PROLOG)
+            lab.on(node, SCRIPTS)
         lab.deploy()
         yield lab
 

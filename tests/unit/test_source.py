@@ -126,8 +126,10 @@ KNOWS_COMMANDS = {
     "on_hosts/programs/user_tools/asking.py": {"squeue", "scontrol", "sacctmgr", "sacct"},
     # They run none, and say beside what they quote which one shows it.
     "commands/explain/evidence.py": {"sacctmgr", "sacct", "squeue"},
+    "commands/explain/earlier.py": {"sacctmgr"},
     "commands/explain/node_chain.py": {"scontrol"},
-    "commands/explain/user_chain.py": {"sacctmgr"},
+    "commands/explain/nodes.py": {"scontrol"},
+    "commands/explain/user_chain.py": {"sacctmgr", "scontrol"},
     "commands/explain/waiting.py": {"scontrol"},
     # It runs none, and tells users which they may.
     "on_hosts/programs/user_tools/reasons.py": {"scontrol", "sinfo"},

@@ -54,7 +54,7 @@ def record(**fields: str) -> list[str]:
         "JobID": "3", "User": "ann", "Account": "physics", "QOS": "normal", "Partition": "main", "State": "COMPLETED",
         "ExitCode": "0:0", "Reason": "None", "Submit": "14:00:00", "Eligible": "14:00:00", "Start": "14:00:01",
         "End": "14:30:00", "NodeList": "n1", "NCPUS": "1", "ReqMem": "60M", "Timelimit": "UNLIMITED",
-        "AllocTRES": "billing=1,cpu=1,mem=60M,node=1", "MaxRSS": "", "SubmitLine": "sbatch job.sh",
+        "AllocTRES": "billing=1,cpu=1,mem=60M,node=1", "MaxRSS": "", "JobName": "job.sh", "SubmitLine": "sbatch job.sh",
     }  # fmt: skip
     row = {**usual, **fields}
     times = {name: seconds(row[name]) for name in ("Submit", "Eligible", "Start", "End")}
@@ -69,7 +69,7 @@ def remembered(**fields: str) -> list[str]:
         "State": "PENDING", "exit_code": "0", "Reason": "None", "SubmitTime": "14:00:00", "EligibleTime": "14:00:00",
         "StartTime": "N/A", "EndTime": "N/A", "NodeList": "", "NumCPUs": "1", "MinMemory": "50M",
         "TimeLimit": "UNLIMITED", "tres-alloc": "N/A", "Dependency": "(null)", "ReqNodes": "", "Reservation": "(null)",
-        "restartcnt": "0", "Licenses": "(null)",
+        "restartcnt": "0", "Licenses": "(null)", "PriorityLong": "1", "Name": "job.sh", "OverSubscribe": "OK",
     }  # fmt: skip
     row = {**usual, **fields}
     times = {name: seconds(row[name]) for name in ("SubmitTime", "EligibleTime", "StartTime", "EndTime")}

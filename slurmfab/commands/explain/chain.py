@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
+from slurmfab.commands.logs.asking import Told
+from slurmfab.on_hosts.agent.logs.what_matters import BY_SYSTEMD
 from slurmfab.on_hosts.agent.nodes.states import OURS, SLURM_USER, parse_reason
 
 NEAR = 15.0  # seconds between a cause and its effect, for Slurm looks at its queue from time to time
+STOPPED_BEFORE = 600.0  # seconds between the end of a daemon and the moment at which slurmctld misses its node
+_STARTED = re.compile(r"\bStarted\b")
+_STOPPED = re.compile(r"Main process exited, code=(?:killed|exited|dumped)|Failed with result|\bStopped\b")
 MOST_NAMED = 3  # how many jobs one sentence names
 
 
@@ -22,6 +29,13 @@ class Link:
     at: float  # when, in UTC; null where it is about no moment
     text: str  # for people
     quotes: tuple[Quote, ...] = ()  # the lines that it rests on
+
+
+class Cause(NamedTuple):
+    """Why a job waited for a while; empty text where that is not known."""
+
+    text: str
+    quotes: tuple[Quote, ...] = ()
 
 
 def clock(seconds: float, now: float) -> str:
@@ -50,13 +64,38 @@ def named(job: Attempt, of: str = "") -> str:
 
 def until(job: Attempt, now: float) -> str:
     """Until when a job had, or has, its resources."""
+    if job.state == "COMPLETING":
+        return "which has ended, but not yet its epilog or its processes there"
     return f"until {clock(job.ended, now)}" if job.ended else f"since {clock(job.started, now)}"
+
+
+def stopped(e: Evidence, node: str, before: float) -> list[tuple[str, Told]]:
+    """The daemons of a node that had stopped when it went out of service, each with systemd's line."""
+    found: dict[str, tuple[str, Told]] = {}
+    there = [line for line in e.lines if node in line.hosts and line.text.startswith(BY_SYSTEMD)]
+    started = {line.source: line.last for line in there if _STARTED.search(line.text) and line.first <= before}
+    for line in there:
+        end = _STOPPED.search(line.text)
+        # A line that came several times stands for all of these.
+        if end and max(before - STOPPED_BEFORE, started.get(line.source, 0.0)) < line.last <= before:
+            word = "was killed" if "killed" in end[0] else "was stopped" if end[0] == "Stopped" else "failed"
+            found.setdefault(line.source, (f"{line.source} of {node} {word} at {clock(line.last, e.now)}", line))
+    return list(found.values())
+
+
+def held_by(now: float, user: str, holders: Iterable[Attempt]) -> str:
+    """Whose jobs have, or had, what a limit allows: `job 4 held until 02:28:52`."""
+    return listed(
+        f"{named(one, user)} {'held' if one.ended else 'has'} {until(one, now)}"
+        for one in sorted(holders, key=lambda one: (one.ended or now, one.number))
+    )
 
 
 def out_of_service(e: Evidence, event: Event) -> str:
     """What an event did to its node, by whom and why: `n2 was drained 13:58:02 to 14:05:10 by root: broken fan`."""
     reason = parse_reason(event.reason)
-    word = "drained" if "DRAIN" in event.state else "down" if "DOWN" in event.state else event.state.lower()
+    words = {"DRAIN": "drained", "DOWN": "down", "INVAL": "refused by slurmctld"}
+    word = next((words[one] for one in words if one in event.state), event.state.lower())
     ended = f" to {clock(event.ended, e.now)}" if event.ended else ""
     verb, since = ("was", "") if ended else ("is", "since ")
     who = author(reason.author or event.reason.startswith(OURS) * OURS, event.by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from slurmfab.commands.explain.chain import (
     named,
     out_of_service,
     run_at,
+    stopped,
 )
 from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
 from slurmfab.commands.logs.asking import Told
@@ -31,7 +33,12 @@ _KILLED = re.compile(r"Killed process (\d+) \(([^)]*)\)(?:.*?anon-rss:(\d+)kB)?"
 _OUTPUT = re.compile(r"[Cc]ould not open std\w+ file (.*)|IO setup failed: (.*)")
 _CHDIR = re.compile(r"couldn't chdir to `?([^':]+)'?: ([^:]*)")
 _TIME = re.compile(r"Time limit exhausted|DUE TO TIME LIMIT")
-_NODE = re.compile(r"failed node|not responding|unexpectedly rebooted|DUE TO NODE FAILURE|state set to DOWN")
+_MISSING = re.compile(r"missing from batch node")
+_NOT_MET = re.compile(r"dependency can't be satisfied")
+_EXECVE = re.compile(r"execve\(\): (?:bad interpreter\((?P<file>[^)]*)\)|(?P<other>[^:]*)): (?P<why>.*)")
+_NODE = re.compile(
+    r"failed node|missing from batch node|not responding|unexpectedly rebooted|DUE TO NODE FAILURE|state set to DOWN"
+)
 _HARDWARE = re.compile(
     r"NVRM: Xid|I/O error|EXT4-fs error|XFS.*(?:corrupt|shut)|Hardware Error|machine check|\bmce\b|EDAC.*UE"
     r"|kernel panic|soft lockup|remount.*read-only|nfs: server .* not responding|Kill task failed",
@@ -70,6 +77,11 @@ def link(e: Evidence, job: Attempt) -> Link:
         "PREEMPTED": preempted, "FAILED": failed, "REQUEUED": put_back,
     }  # fmt: skip
     text, quotes = makers[job.state](e, job) if job.state in makers else (meaning(job), ())
+    short = [one.name for one in job.steps if one.state == "OUT_OF_MEMORY"] if job.state == "COMPLETED" else []
+    if short:
+        steps = listed(f"{job.id}.{name}" for name in short)
+        text += f", although its step {steps} ran out of memory, which its script did not take for a failure"
+        quotes = e.quotes(lines_about(e, job, _OOM))
     took = f" after {length(job.ended - job.started)}" if job.started else ""
     record = e.record(job, "State", "ExitCode", "End", "NodeList")
     return Link("ended", job.ended, f"{clock(job.ended, e.now)}{took}: {text}", (*quotes, record))
@@ -120,9 +132,12 @@ def cancelled(e: Evidence, job: Attempt) -> Words:
     found = lines_about(e, job, _KILL)
     uid = job.by if job.by.isdigit() else _KILL.search(found[0].text)[1] if found else ""  # type: ignore[index]
     who = e.user(uid) if uid else job.by
+    waited = "" if job.started else " before it had started"
+    never = lines_about(e, job, _NOT_MET)
+    if never and not who:
+        return f"cancelled{waited} by Slurm: what it depended on can no longer be met", e.quotes(never)
     if who and who == job.user:
         who += ", whose job it is"
-    waited = "" if job.started else " before it had started"
     return f"cancelled{waited}" + (f" by {who}" if who else "; by whom is not on record"), e.quotes(found)
 
 
@@ -141,11 +156,19 @@ def node_lost(e: Evidence, job: Attempt) -> Words:
     found = lines_about(e, job, _NODE) or lines_of_nodes(e, job, _NODE)
     runs = [run for one in events if (run := run_at(e, one.node, one.begun))]
     text = f"its node failed: {listed(out_of_service(e, one) for one in events)}" if events else "its node failed"
+    ends = [end for one in events for end in stopped(e, one.node, one.begun)]
+    if ends:
+        text += f"; {listed(end for end, _ in ends)}"
+        found = [*found, *(line for _, line in ends)]
     if runs:
         text += f", during {runs[0]}"
     elif not events:
-        silent = any("not responding" in line.text for line in found)
-        text += ": it did not respond any more" if silent else "; why is not on record"
+        known = {
+            "not responding": ": it did not respond any more",
+            "missing from": ": its slurmd had started anew, as after a boot, and did not have the job any more",
+        }
+        why = (told for word, told in known.items() if any(word in line.text for line in found))
+        text += next(why, "; why is not on record")
     return text, (*e.quotes(found), *(e.event(one) for one in events[:2]))
 
 
@@ -192,16 +215,32 @@ def failed(e: Evidence, job: Attempt) -> Words:
     if oom or any(one.state == "OUT_OF_MEMORY" for one in job.steps):
         text, quotes = memory(e, job)
         return f"{text}, and then its script {endings.meaning(job.state, job.code)}", quotes
+    not_run = [line for line in lines_about(e, job, _EXECVE) if ".batch]" in line.text or is_interactive(job)]
+    if not_run and (match := _EXECVE.search(not_run[0].text)):
+        what = f"its interpreter {match['file']}" if match["file"] else f"its program {match['other']}"
+        return f"{what} could not be started: {match['why']}", e.quotes(not_run)
     text = endings.meaning(job.state, job.code)
     said = lines_about(e, job, re.compile(r"WTERMSIG|WEXITSTATUS|died by signal"))
     requests = lines_about(e, job, _KILL)
     if number and requests:
         who = e.user(_KILL.search(requests[0].text)[1])  # type: ignore[index]
         text += f", after {who} asked Slurm to send one"
+    elif number and is_interactive(job) and (number == signal.SIGHUP or any(one.by for one in job.steps)):
+        who = next((f"; its step was cancelled by {e.user(one.by)}" for one in job.steps if one.by), "")
+        text += f"{who}, as happens when srun or its terminal ends"
     elif number:
         text += "; who sent it is not on record, and Slurm's log has no request to"
     said = [*requests, *said]
-    return ("its script " + text if status and not number else text), e.quotes(said)
+    whose = "its command" if is_interactive(job) else "its script"
+    return (f"{whose} {text}" if status and not number else text), e.quotes(said)
+
+
+def is_interactive(job: Attempt) -> bool:
+    """Whether srun or salloc started it, so that it has no script."""
+    is_typed = job.submit_line.split(" ")[0].rpartition("/")[2] in ("srun", "salloc")
+    return is_typed or (
+        any(one.name.isdigit() for one in job.steps) and not any(one.name == "batch" for one in job.steps)
+    )
 
 
 def directory_lines(e: Evidence, job: Attempt) -> list[Told]:
@@ -214,6 +253,7 @@ def faults(e: Evidence, job: Attempt) -> Iterator[Link]:
     if not job.started or not (job.ended or job.is_at_work):
         return
     down, prolog = node_events(e, job) if job.ended else [], lines_about(e, job, _PROLOG)
+    missing = lines_about(e, job, _MISSING)
     hardware = lines_of_nodes(e, job, _HARDWARE)
     nodes = listed(job.nodes)
     by_hand = [one for one in down if one.by not in ("", "slurm")]
@@ -224,6 +264,8 @@ def faults(e: Evidence, job: Attempt) -> Iterator[Link]:
         yield Link(
             "fault", 0, f"{listed({one.node: 0 for one in down})}: the node {word}", tuple(map(e.event, down[:2]))
         )
+    elif missing:
+        yield Link("fault", 0, f"{nodes}: the node was at fault, it lost the job", e.quotes(missing))
     elif hardware:
         yield Link("fault", 0, f"{nodes}: the node may be at fault, see what it says", e.quotes(hardware))
     elif job.ended and job.state not in ("COMPLETED", "CANCELLED"):

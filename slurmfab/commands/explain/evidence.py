@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -45,6 +45,7 @@ class Step:
 
     name: str  # such as `batch` or `0`
     state: str
+    by: str  # the UID of who cancelled it
     code: str
     peak: int  # the most memory of a task of it, in MiB; 0 where that is not known
 
@@ -74,6 +75,9 @@ class Attempt:
     tres: str = ""
     dependency: str = ""
     licences: str = ""  # that it asks for, as slurmctld has it
+    name: str = ""
+    priority: int = 0  # of one that waits
+    is_exclusive: bool = False  # whether one that waits wants nodes for itself alone
     submit_line: str = ""
     reservation: str = ""
     wanted_nodes: tuple[str, ...] = ()
@@ -110,7 +114,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A reservation of the present."""
+    """A reservation of the present, or one that a log tells of."""
 
     name: str
     start: float
@@ -129,9 +133,12 @@ class Evidence:
     events: tuple[Event, ...] = ()
     nodes: Mapping[str, Node] = field(default_factory=dict)
     partitions: Mapping[str, Partition] = field(default_factory=dict)
+    gres_of: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by node and `gres/NAME`
     nodes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by partition
+    rules_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of partitions, as scontrol prints them
     qos_of: Mapping[str, str] = field(default_factory=dict)  # of partitions
     reservations: tuple[Reservation, ...] = ()
+    past_reservations: tuple[Reservation, ...] = ()  # that slurmdbd has of this time, those of the present included
     limits: str = ""  # what `scontrol show assoc_mgr` printed
     associations: tuple[Association, ...] = ()  # of the user, as slurmdbd has them
     qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # limits by QOS and sacctmgr's name, likewise
@@ -161,7 +168,7 @@ class Evidence:
             "Submit": moment(job.submitted), "Eligible": moment(job.eligible), "Start": moment(job.started),
             "End": moment(job.ended), "NodeList": ",".join(job.nodes), "User": job.user, "QOS": job.qos,
             "AllocTRES": job.tres, "ReqMem": job.memory, "Account": job.account, "Dependency": job.dependency,
-            "SubmitLine": job.submit_line, "Partition": job.partition,
+            "SubmitLine": job.submit_line, "Partition": job.partition, "Priority": str(job.priority or ""),
         }  # fmt: skip
         shown = " ".join(f"{name}={values[name]}" for name in names if values[name])
         command = f"sacct -j {job.id}" if job.origin == "sacct" else f"squeue --states=all -j {job.id}"
@@ -188,26 +195,31 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
     kept = list({one.number: one for one in (attempt(row, MEMORY_FIELDS) for row in answer["memory"])}.values())
     present = {one.number: one for one in kept}
     own = newest_merged(with_steps(answer["records"]), present)
+    shown_nodes = list(records(answer.get("nodes", "")))
     if job:
         memory = [one for one in kept if job in (one.id, one.number) or is_task(one, job)]
         known = {one.number for one in own}
         own += [one for one in memory if one.number not in known]
         own = [one for one in own if job in (one.id, one.number) or is_task(one, job)]
     numbers = {one.number for one in own}
-    others = {(one.number, one.submitted, one.started): one for one in kept if one.number not in numbers}
-    for one in (attempt(row, RECORD_FIELDS) for row in answer["others"]):
-        others.update({(one.number, one.submitted, one.started): one} if one.number not in numbers else {})
+    others = all_others([one for one in kept if one.number not in numbers], answer["others"], numbers)
     return Evidence(
         controller=controller,
         now=answer["now"],
         jobs=tuple(sorted(own, key=lambda one: (one.submitted, one.started or float("inf"), one.number))),
-        others=tuple(others.values()),
+        others=others,
         events=tuple(event(row) for row in answer["events"] if row[0]),
-        nodes={one["NodeName"]: node_from(one) for one in records(answer.get("nodes", ""))},
+        nodes={one["NodeName"]: node_from(one) for one in shown_nodes},
+        gres_of={one["NodeName"]: gres_in(one.get("Gres", "")) for one in shown_nodes},
         partitions={one["PartitionName"]: partition_from(one) for one in partitions},
         nodes_of={one["PartitionName"]: nodes_in(one.get("Nodes", "")) for one in partitions},
+        rules_of={one["PartitionName"]: one for one in partitions},
         qos_of={one["PartitionName"]: one["QoS"] for one in partitions if one.get("QoS", "N/A") != "N/A"},
         reservations=tuple(reservations(answer.get("reservations", ""))),
+        past_reservations=tuple(
+            Reservation(name, number(start), number(end), nodes_in(nodes))
+            for name, start, end, nodes in answer.get("past_reservations", ())
+        ),
         limits=answer.get("limits", ""),
         associations=associations(answer.get("associations", ""), ASSOCIATION_FIELDS),
         qos={row.pop("Name"): set_limits(row) for row in rows(answer.get("qos", ""), QOS_FIELDS)},
@@ -216,19 +228,31 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
     )
 
 
+def all_others(present: Iterable[Attempt], rows: Iterable[Sequence[str]], own: Container[str]) -> tuple[Attempt, ...]:
+    """The jobs that are not of the question: those that slurmctld has, and those that slurmdbd has."""
+    found = {(one.number, one.submitted, one.started): one for one in present}
+    for one in (attempt(row, RECORD_FIELDS) for row in rows):
+        key = (one.number, one.submitted, one.started)
+        # slurmdbd has the end of a job whose nodes are not free yet, and no priority of one that waits.
+        is_newer = key in found and found[key].state in ("COMPLETING", *WAITING)
+        if one.number not in own and not is_newer:
+            found[key] = one
+    return tuple(found.values())
+
+
 def is_task(one: Attempt, job: str) -> bool:
-    """Whether it is of the array that was asked about: a task, or the tasks that wait."""
+    """Whether it is of what was asked about: a task of an array, those that wait, or a part of a heterogeneous job."""
+    if one.id.partition("+")[0] == job:
+        return True
     array, _, task = job.partition("_")
     own, _, tasks = one.id.partition("_")
     if own != array or not tasks:
         return False
-    if not task:
-        return True
-    return tasks == task or (tasks.startswith("[") and task.isdigit() and int(task) in numbers_in(tasks))
+    return not task or not numbers_in(task).isdisjoint(numbers_in(tasks))
 
 
 def numbers_in(tasks: str) -> set[int]:
-    """The tasks in a text such as `[2-5,9%2]`."""
+    """The tasks in a text such as `3` or `[2-5,9%2]`."""
     found: set[int] = set()
     for low, high in re.findall(r"(\d+)(?:-(\d+))?", tasks.partition("%")[0]):
         found.update(range(int(low), min(int(high or low), int(low) + 10000) + 1))
@@ -241,9 +265,6 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
     is_record = names is RECORD_FIELDS
     state, _, by = got["State"].partition(" by ")
     started = number(got.get("Start", got.get("StartTime", "")))
-    shown = (
-        {} if is_record else {"code": commands.exit_code(got["exit_code"]), "dependency": none_empty(got["Dependency"])}
-    )
     state = state.split(" ")[0].rstrip("+")
     is_waiting = state in WAITING
     return Attempt(
@@ -255,7 +276,7 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
         partition=got["Partition"],
         state=state,
         by=by,
-        code=got["ExitCode"] if is_record else shown["code"],
+        code=got["ExitCode"] if is_record else commands.exit_code(got["exit_code"]),
         reason=none_empty(got["Reason"]),
         submitted=number(got["Submit"] if is_record else got["SubmitTime"]),
         eligible=number(got["Eligible"] if is_record else got["EligibleTime"]),
@@ -266,12 +287,15 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
         memory=got["ReqMem"] if is_record else got["MinMemory"],
         limit=seconds_of(got["Timelimit"] if is_record else got["TimeLimit"]) or 0,
         tres=got["AllocTRES"] if is_record else none_empty(got["tres-alloc"]),
-        dependency=shown.get("dependency", ""),
+        dependency=none_empty(got.get("Dependency", "")),
         submit_line=got.get("SubmitLine", ""),
         reservation=none_empty(got.get("Reservation", "")),
         wanted_nodes=nodes_in(got.get("ReqNodes", "")),
         restarts=number(got.get("restartcnt", "")),
         licences=none_empty(got.get("Licenses", "")),
+        name=got["JobName"] if is_record else got["Name"],
+        priority=number(got.get("PriorityLong", "")),
+        is_exclusive=got.get("OverSubscribe") == "NO",
         origin="sacct" if is_record else "squeue",
     )
 
@@ -285,7 +309,8 @@ def with_steps(told: Iterable[Sequence[str]]) -> list[Attempt]:
         if dot and found:
             got = dict(zip(RECORD_FIELDS, row, strict=True))
             peak = mebibytes_of(got["MaxRSS"] or "0") or 0
-            steps[-1].append(Step(name, got["State"].split(" ")[0], got["ExitCode"], peak))
+            state, _, by = got["State"].partition(" by ")
+            steps[-1].append(Step(name, state.split(" ")[0], by, got["ExitCode"], peak))
         elif not dot:
             found.append(attempt(row, RECORD_FIELDS))
             steps.append([])
@@ -313,6 +338,7 @@ def merged(record: Attempt, present: Attempt | None) -> Attempt:
         return record
     known = replace(
         record,
+        id=present.id if "+" in present.id else record.id,
         qos=present.qos if record.qos in ("", "Unknown") else record.qos,
         partition=record.partition or present.partition,
         memory=record.memory if mebibytes_of(record.memory.rstrip("nc")) else present.memory,
@@ -324,6 +350,8 @@ def merged(record: Attempt, present: Attempt | None) -> Attempt:
         wanted_nodes=present.wanted_nodes,
         restarts=present.restarts,
         licences=present.licences,
+        priority=present.priority,
+        is_exclusive=present.is_exclusive,
     )
     if record.state not in (*WAITING, *AT_WORK):
         return known
@@ -362,6 +390,19 @@ def nodes_in(text: str) -> tuple[str, ...]:
         return expand(text)
     except HostlistError:
         return ()
+
+
+def gres_in(text: str) -> dict[str, float]:
+    """The generic resources of a node, with and without their types, as `gpu:a100:4(S:0-1)` has them.
+
+    >>> gres_in("gpu:a100:4(S:0-1),tape:1")
+    {'gres/gpu': 4.0, 'gres/gpu:a100': 4.0, 'gres/tape': 1.0}
+    """
+    found: dict[str, float] = {}
+    for name, kind, amount in re.findall(r"([a-z_][\w-]*):(?:([^:,()]*[^:,()\d][^:,()]*):)?(\d+)", text):
+        for key in filter(None, (f"gres/{name}", kind and f"gres/{name}:{kind}")):
+            found[key] = found.get(key, 0.0) + float(amount)
+    return found
 
 
 def none_empty(text: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import ClassVar, TextIO
 
 from slurmfab.base import terminal
@@ -30,12 +32,14 @@ from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.on_hosts.agent.client.commands import is_job_id, job_ids
 
 DAY = 86400.0
+PATIENCE = 4  # seconds for a connection, for a kernel sends a lost packet again after one and after three seconds
 MOST_HOMES = 64  # the most hosts on which a user's home directory is looked at
 LEADS = {
     ("job", "started"): "started ", ("job", "ended"): "ended ", ("node", "lines"): "logs ",
     ("node", "repair"): "to bring it back: ",
 }  # fmt: skip
 """What stands before the text of a link on the screen, by what the chain and the link are about."""
+TIMED = ("started ", "ended ")  # that stand before a time alone
 
 shows(Key("at", form=utc_or_none), "host", "place", "line")(Quote)
 shows("what", Key("at", form=utc_or_none), "text", "quotes")(Link)
@@ -67,9 +71,9 @@ class Explanation:
 
 def show(cluster: str, target: str, output: session.Output) -> int:
     """Print the chain of a job, node or user; InputError for a wrong word, SlurmfabError for what is not known."""
-    known = loading.load_named(cluster)
+    known, target = loading.load_named(cluster), target.strip()
     about = kind_of(known, target)
-    run = session.start(known, "", output, RunOptions("explain"))
+    run = session.start(known, "", output, RunOptions("explain", patience=PATIENCE))
     with session.ending(run, tells=False):
         makers = {"job": of_job, "node": of_node, "user": of_user}
         found = makers[about](run, target)
@@ -89,18 +93,28 @@ def kind_of(known: Inventory, target: str) -> str:
         if len(hosts) > 1:
             raise InputError(f"{target}: these are {len(hosts)} hosts. Ask about one: each has a chain of its own.")
         return "node"
-    if is_job_id(target):
+    if job_and_step(target):
         return "job"
     if target and target[0].isalpha() and all(one.isalnum() or one in "._-@+$" for one in target):
         return "user"
     raise InputError(f"{target!a} is no job's id, no host of the cluster, and cannot be the name of a user.")
 
 
+def job_and_step(target: str) -> tuple[str, str] | None:
+    """The job that a word names, and its step if any, also as logs write it; `None` if it names none.
+
+    >>> job_and_step("4711"), job_and_step("4711_3.batch"), job_and_step("JobId=4711+1"), job_and_step("47l1")
+    (('4711', ''), ('4711_3', 'batch'), ('4711+1', ''), None)
+    """
+    job, _, step = target.removeprefix("JobId=").removeprefix("StepId=").lstrip("0").partition(".")
+    return (job_ids([job])[0], step) if is_job_id(job) and re.fullmatch(r"\w*(?:\+\w+)?", step) else None
+
+
 def of_job(run: Run, target: str) -> Explanation:
     """The chain of a job. Raises SlurmfabError if neither slurmctld nor slurmdbd knows it."""
     known, transport = run.inventory, run.transport
-    job = job_ids([target])[0]
-    asked = gathering.ask_controllers(known, transport, {"job": job}, job)
+    job, step = job_and_step(target) or ("", "")
+    asked = gathering.ask_controllers(known, transport, {"job": job.partition("_[")[0]}, job)
     if not asked.evidence.jobs:
         asked = gathering.from_log(known, transport, asked, job)
     if not asked.evidence.jobs:
@@ -113,7 +127,7 @@ def of_job(run: Run, target: str) -> Explanation:
     asked = gathering.with_logs(known, transport, asked, Period(since, until), nodes, jobs=asked.evidence.jobs)
     e = asked.evidence
     e = replace(e, jobs=tuple(ending.by_log(e, one) if one.origin == LOG else one for one in e.jobs))
-    return explanation(run, target, title_of_job(e.jobs), job_chain.links(e), asked)
+    return explanation(run, target, title_of_job(e.jobs), (*job_chain.links(e), *job_chain.of_step(e, step)), asked)
 
 
 def unknown_job(job: str, asked: Asked) -> str:
@@ -128,8 +142,9 @@ def title_of_job(jobs: tuple[Attempt, ...]) -> str:
     last = jobs[-1]
     places = (("account", last.account), ("QOS", last.qos), ("partition", last.partition))
     where = ", ".join(f"{word} {name}" for word, name in places if name)
-    array = f" ({len({one.number for one in jobs})} tasks)" if len({one.number for one in jobs}) > 1 else ""
-    ident = last.id.partition("_")[0] if array else last.id
+    number = len({one.number for one in jobs})
+    array = f" ({number} {'parts' if '+' in last.id else 'tasks'})" if number > 1 else ""
+    ident = re.split("[_+]", last.id)[0] if array else last.id
     whose = f" of {last.user} ({where})" if last.user else ""
     return f"job {ident}{array}{whose}: {last.state or 'how it ended is not on record'}"
 
@@ -170,8 +185,12 @@ def of_user(run: Run, target: str) -> Explanation:
     accounts, lost = gathering.ask_hosts(transport, hosts, {"op": "evidence", "home": target}, "evidence")
     found = {host: value.get("account", {}) for host, value in accounts.items()}
     if not own and not e.associations and found and not any(one.get("home") for one in found.values()):
+        near = get_close_matches(
+            target.lower(), [*known.cluster.hosts, *(one.name for one in known.cluster.users)], n=1
+        )
         raise SlurmfabError(
-            f"{target} is not known: no host has such a user, and Slurm has no account and no job of that name."
+            f"{target} is no host of the cluster, and not known as a user: no host has such a user, and Slurm has no "
+            f"account and no job of that name." + (f" Did you mean {near[0]}?" if near else "")
         )
     asked = Asked(asked.evidence, asked.hosts, {**asked.lost, **lost}, (*asked.notes, *notes))
     links = user_chain.links(asked.evidence, target, found, has_database=bool(known.cluster.database_hosts))
@@ -213,7 +232,9 @@ def write(found: Explanation, out: TextIO) -> None:
     lines = [paint(found.title, BOLD)]
     for link in found.links:
         colour = RED if link.what == "fault" and " at fault" in link.text and " not at fault" not in link.text else ""
-        lines.append(paint(f"  {LEADS.get((found.about, link.what), '')}{link.text}", colour))
+        lead = LEADS.get((found.about, link.what), "")
+        is_whole = lead in TIMED and not link.text[:1].isdigit()
+        lines.append(paint(f"  {'' if is_whole else lead}{link.text}", colour))
         lines += [paint(f"      {quoted(one)}", DIM) for one in link.quotes]
     missing = [*found.unknown, *fold_lines(found.notes), *fold_lines(sorted(found.lost.items()))]
     lines += ["", *(paint(one, YELLOW) for one in missing)] if missing else []

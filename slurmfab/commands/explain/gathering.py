@@ -97,7 +97,8 @@ def with_logs(
     also = tuple(dict.fromkeys((*hosts, *(event.node for event in e.events))))
     told = gather(known, transport, Answers("", asked_for, hosts, job), every_line=False, also=also)
     uids = {match for line in told.lines for match in _UID.findall(line.text)}
-    uids |= {one.by for one in (*e.jobs, *e.others) if one.by.isdigit()}
+    authors = (*(one.by for one in (*e.jobs, *e.others)), *(step.by for one in e.jobs for step in one.steps))
+    uids |= {by for by in authors if by.isdigit()}
     whole = replace(
         e,
         lines=told.lines,

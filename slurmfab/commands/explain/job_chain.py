@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from slurmfab.commands.explain import ending, waiting
@@ -11,6 +12,7 @@ from slurmfab.on_hosts.programs.user_tools.job_story import length
 
 MOST_ATTEMPTS = 10  # of a job that was put back again and again, so many of its last attempts are told
 MOST_TASKS = 8  # of an array
+_SUSPENDED = re.compile(r"_rpc_suspend\(suspend\) for (\S+)")
 
 
 def links(e: Evidence) -> tuple[Link, ...]:
@@ -26,6 +28,24 @@ def links(e: Evidence) -> tuple[Link, ...]:
     if len(numbers) > MOST_TASKS:
         found.append(Link("task", 0, f"and {len(numbers) - MOST_TASKS} more tasks; ask for one: ARRAY_TASK"))
     return tuple(found)
+
+
+def of_step(e: Evidence, name: str) -> Iterator[Link]:
+    """The links about the step that was asked for, if any."""
+    for job in e.jobs:
+        for step in (one for one in job.steps if name and one.name == name):
+            by = f" by {e.user(step.by)}" if step.by else ""
+            code = f", exit code {step.code.partition(':')[0]}" if step.code[:1] not in ("", "0") else ""
+            peak = f"; the most that was measured of one task is {step.peak} MiB" if step.peak else ""
+            yield Link("ended", 0, f"step {job.id}.{name}: {step.state}{by}{code}{peak}", (e.record(job, "State"),))
+
+
+def suspended(e: Evidence, job: Attempt) -> Link:
+    """The link about a job that does not go on."""
+    lines = [line for line in e.lines if (found := _SUSPENDED.search(line.text)) and found[1] in (job.id, job.number)]
+    since = f" since {clock(lines[-1].last, e.now)}" if lines else ""
+    text = f"it is suspended{since}, and keeps its nodes. To let it go on: scontrol resume {job.id}"
+    return Link("started", lines[-1].last if lines else 0, text, (*e.quotes(lines[-1:]), e.record(job, "State")))
 
 
 def of_attempt(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Link]:
@@ -44,6 +64,8 @@ def of_attempt(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Lin
         if chdir:
             text = "its working directory was not there, so it ran in another one"
             yield Link("started", chdir[0].first, text, e.quotes(chdir[:1]))
+    if job.started and job.state == "SUSPENDED":
+        yield suspended(e, job)
     if job.ended:
         one = ending.link(e, job)
         yield one

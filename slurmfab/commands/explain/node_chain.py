@@ -6,17 +6,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurmfab.base.program_name import FAB
-from slurmfab.commands.explain.chain import Link, listed, named, out_of_service, run_at
+from slurmfab.commands.explain.chain import Link, clock, listed, named, out_of_service, run_at, stopped
 from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
-from slurmfab.commands.explain.waiting import earliest, of_state
+from slurmfab.commands.explain.nodes import earliest, of_state, reserved
 from slurmfab.core.status.snapshot import Node
 from slurmfab.on_hosts.agent.client.commands import moment
+from slurmfab.on_hosts.agent.logs.what_matters import GRAVE, jobs_in
 from slurmfab.on_hosts.agent.nodes.states import SLURMS_OWN
 from slurmfab.on_hosts.programs.user_tools.job_story import length
 
 MARGIN = 30.0  # seconds around a change of state whose jobs and lines belong to it
 BESIDE = 3.0  # seconds around it whose lines are quoted
 MOST_EVENTS = 5
+MOST_LINES = 5
+_ANEW = re.compile(r"version \S+ started|reconfig", re.IGNORECASE)
+_OTHER_CONF = re.compile(r"appears to have a different slurm\.conf")
 
 
 def links(e: Evidence, name: str, lost: Mapping[str, str], health: Sequence[str]) -> tuple[Link, ...]:
@@ -28,6 +32,7 @@ def links(e: Evidence, name: str, lost: Mapping[str, str], health: Sequence[str]
         found += state(e, node, events)
     since = since_of(node, events) if node and not node.state.is_in_service else 0.0
     found += jobs(e, name, since)
+    found += [Link("state", 0, one.text, one.quotes) for one in reserved(e, [name], 0)]
     found += daemons(e, name, since)
     if name in lost:
         found.append(Link("unknown", 0, f"{name} does not answer over SSH: {lost[name]}"))
@@ -61,12 +66,12 @@ def state(e: Evidence, node: Node, events: Sequence[Event]) -> Iterator[Link]:
     open_ones = [one for one in events if not one.ended]
     since = since_of(node, events)
     if open_ones:
-        text, quotes = event_text(e, earliest(open_ones[-1], events)), (e.event(open_ones[-1]), quote)
+        text, quotes = event_text(e, earliest(open_ones[-1], events)), [e.event(open_ones[-1]), quote]
     else:
         cause = of_state(e, node.name)
         run = run_at(e, node.name, since) if since else ""
-        text, quotes = cause.text + (f" ({run})" if run else ""), (quote, quote)
-    yield Link("state", since, text + (f", for {length(e.now - since)}" if since else ""), tuple(dict.fromkeys(quotes)))
+        text, quotes = cause.text + (f" ({run})" if run else ""), [quote]
+    yield Link("state", since, text + (f", for {length(e.now - since)}" if since else ""), tuple(quotes))
 
 
 def event_text(e: Evidence, event: Event) -> str:
@@ -116,15 +121,30 @@ def record(e: Evidence, job: Attempt) -> Quote:
 
 
 def daemons(e: Evidence, name: str, since: float) -> Iterator[Link]:
-    """What logs say around the moment at which the node went out of service."""
+    """What logs say around the moment at which the node went out of service; of a node in service what is wrong."""
+    is_named = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
+    about = [line for line in e.lines if name in line.hosts or is_named.search(line.text)]
+    starts = (line for line in e.lines if name in line.hosts or line.source == "slurmctld")
+    anew = max((line.last for line in starts if _ANEW.search(line.text)), default=0.0)
+    if conf := [line for line in about if _OTHER_CONF.search(line.text) and line.last > anew][-1:]:
+        text = f"at {clock(conf[0].last, e.now)} slurmctld said that its slurm.conf was another one than slurmctld's"
+        yield Link("daemons", conf[0].last, f"{text}. To compare: {FAB} plan", e.quotes(conf))
+        about.remove(conf[0])
     if not since:
+        wrong = [line for line in about if line.source.startswith("slurm") and GRAVE.search(line.text)]
+        if wrong:
+            yield Link("lines", 0, "of the last hour", e.quotes(wrong[-MOST_LINES:], MOST_LINES))
         return
-    there = (line for line in e.lines if abs(line.first - since) <= BESIDE)
-    near = [
-        line for line in there if name in line.hosts or re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", line.text)
-    ]
+    ends = stopped(e, name, since)
+    if ends:
+        yield Link("daemons", since, listed(text for text, _ in ends), e.quotes([line for _, line in ends]))
+    near = [line for line in about if abs(line.first - since) <= BESIDE]
+    ids = {one for line in near for one in jobs_in(line.text)}
+    whose = listed(dict.fromkeys(named(one) for one in e.others if {one.id, one.number} & ids))
     if near:
-        yield Link("lines", since, "around that time", e.quotes(near, 5))
+        yield Link(
+            "lines", since, "around that time" + (f", about {whose}" if whose else ""), e.quotes(near, MOST_LINES)
+        )
 
 
 def repair(node: Node, is_silent: bool, health: Sequence[str]) -> Iterator[Link]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime, timezone
 
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.explain import waiting
 from slurmfab.commands.explain.chain import MOST_NAMED, Link, clock, listed
 from slurmfab.commands.explain.evidence import Attempt, Evidence, Quote
+from slurmfab.commands.explain.limits import counted
+from slurmfab.core.status import limits_in_use
 from slurmfab.on_hosts.programs.user_tools import endings
 
+DAY = 86400
+NO_SHELLS = ("/nologin", "/false")
 LITTLE_SPACE = 64  # MiB; with less in the home directory most programs fail
 GOOD = ("COMPLETED",)
 
@@ -23,6 +28,7 @@ def links(e: Evidence, user: str, accounts: Mapping[str, Mapping[str, str]], *, 
     newest = {one.number: one for one in sorted(own, key=lambda one: (one.submitted, one.started))}
     return (
         *may_run(e, user, has_database=has_database),
+        *may_submit(e, user),
         *homes(user, accounts),
         *why_they_wait(e, [one for one in newest.values() if one.is_waiting]),
         *how_they_ended(e, user, [one for one in newest.values() if one.ended]),
@@ -47,7 +53,7 @@ def homes(user: str, accounts: Mapping[str, Mapping[str, str]]) -> Iterator[Link
     """Where the user, or the home directory, is missing or has no space."""
     faults: dict[str, list[str]] = {}
     for host, found in accounts.items():
-        if fault := home_fault(user, found):
+        for fault in filter(None, (home_fault(user, found), login_fault(user, found))):
             faults.setdefault(fault, []).append(host)
     for fault, hosts in faults.items():
         quote = Quote(
@@ -72,6 +78,31 @@ def home_fault(user: str, found: Mapping[str, str]) -> str:
     if found.get("files") == "0":
         return f"the file system of {found['home']} can hold no more files"
     return ""
+
+
+def login_fault(user: str, found: Mapping[str, str]) -> str:
+    """What keeps a user from logging in to a host; empty for nothing."""
+    if found.get("expired"):
+        day = datetime.fromtimestamp(int(found["expired"]) * DAY, timezone.utc).date()
+        return f"the user {user} expired on {day}, and cannot log in"
+    shell = found.get("shell", "")
+    if shell.endswith(NO_SHELLS):
+        return f"the shell of {user} is {shell}, so that {user} cannot log in"
+    return ""
+
+
+def may_submit(e: Evidence, user: str) -> Iterator[Link]:
+    """The limits of jobs in the queue that are used up, so that Slurm refuses more of them."""
+    for one in limits_in_use.parse(e.limits) if e.limits else ():
+        mine = one.user == user or (not one.user and one.account in {own.account for own in e.associations})
+        for limit in one.limits if mine and not one.qos else ():
+            if limit.name in ("MaxSubmitJobs", "GrpSubmitJobs") and limit.used >= limit.limit:
+                whom = user if one.user else "all its users together"
+                jobs = counted(limit.limit, "jobs")
+                text = f"account {one.account} allows {whom} {jobs} in the queue, and as many are there: "
+                shown = f"Account={one.account} UserName={one.user} {limit.name}={limit.limit:.0f}({limit.used:.0f})"
+                quote = Quote(0, e.controller, "scontrol show assoc_mgr", shown)
+                yield Link("account", 0, f"{text}Slurm refuses those that {user} submits now", (quote,))
 
 
 def why_they_wait(e: Evidence, jobs: list[Attempt]) -> Iterator[Link]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from slurmfab.commands.explain import limits
-from slurmfab.commands.explain.chain import MOST_NAMED, NEAR, Link, clock, listed, named, out_of_service, until
-from slurmfab.commands.explain.evidence import AT_WORK, Attempt, Event, Evidence, Quote, moment, nodes_in
+from slurmfab.commands.explain import earlier, limits
+from slurmfab.commands.explain.chain import MOST_NAMED, NEAR, Cause, Link, clock, held_by, listed, named, until
+from slurmfab.commands.explain.evidence import AT_WORK, Attempt, Evidence, Quote
+from slurmfab.commands.explain.nodes import before_release, nodes_away, queue, used
+from slurmfab.commands.explain.options import option
 from slurmfab.commands.logs.asking import Told
-from slurmfab.on_hosts.agent.client.amounts import mebibytes_of, tres_of
-from slurmfab.on_hosts.agent.client.commands import moment as seconds_since_1970
 from slurmfab.on_hosts.agent.logs.evidence import jobs_named
 from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
 from slurmfab.on_hosts.programs.user_tools import reasons
@@ -24,23 +23,13 @@ from slurmfab.on_hosts.programs.user_tools.job_story import length
 AT_ONCE = 5.0  # a wait up to so many seconds needs no cause: Slurm starts jobs in rounds
 ELIGIBLE = 2.0  # a job that was eligible within so many seconds was so from the beginning
 QUEUE = ("", "Resources", "Priority")
+PARTS = "the parts of a heterogeneous job start together, and only when the backfill scheduler looks, every 30 s or so"
+ROUNDS = 60.0  # a wait up to so many seconds can be that for the backfill scheduler alone
+SINGLE = "singleton"
+LAST_REASON = "by the last reason on record, which need not have held all the time: "
 _HOLD = re.compile(r"\bhold on JobId=\S+ by uid (\d+)")
 _RELEASE = re.compile(r"\brelease hold on JobId=\S+ by uid (\d+)")
 _UID = re.compile(r"\buid[ =](\d+)")
-_OPTION = {
-    "begin": re.compile(r"(?:^|\s)(?:--begin[= ]|-b ?)(now\S*|\d\S*[:T+-]\S*|[a-z]{4,}|\d{6,})"),
-    "hold": re.compile(r"(?:^|\s)(?:--hold|-H)(?=\s|$)"),
-    "dependency": re.compile(r"(?:^|\s)(?:--dependency[= ]|-d ?)(\S+)"),
-    "nodes": re.compile(r"(?:^|\s)(?:--nodelist[= ]|-w ?)(\S+)"),
-    "licenses": re.compile(r"(?:^|\s)(?:--licenses[= ]|-L ?)(\S+)"),
-}
-
-
-class Cause(NamedTuple):
-    """Why a job waited for a while; empty text where that is not known."""
-
-    text: str
-    quotes: tuple[Quote, ...] = ()
 
 
 def links(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Link]:
@@ -69,12 +58,6 @@ def links(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Link]:
 def not_yet(job: Attempt, end: float) -> bool:
     """Whether a job was not yet eligible at the end of its wait."""
     return not job.started and (not job.eligible or job.eligible >= end)
-
-
-def option(job: Attempt, name: str) -> str:
-    """The value of an option of the command that submitted a job; its name for one without value, else empty."""
-    found = _OPTION[name].search(job.submit_line.partition(" --wrap")[0])
-    return (found[1] if found.groups() else name) if found else ""
 
 
 def before_eligible(e: Evidence, job: Attempt, spell: tuple[float, float], was_requeued: bool) -> Cause:
@@ -130,12 +113,13 @@ def dependency(e: Evidence, job: Attempt, depends: str, till: float) -> Cause:
     ids = jobs_named([depends])
     kind = re.match(r"\w+", depends)
     word = kind[0] if kind else "dependency"
-    known = [one for one in e.others if {one.id, one.number} & set(ids)]
+    known = [one for one in e.others if {one.id, one.number} & set(ids) or (word == SINGLE and is_namesake(one, job))]
     newest = {one.id: one for one in sorted(known, key=lambda one: (one.submitted, one.started))}
     if job.is_waiting:
         fates = [f"{named(one, job.user)} ({fate(one, e.now)})" for one in newest.values()]
         missing = [f"job {one}" for one in ids if not any(one in (job.id, job.number) for job in known)]
         text = f"it depends on {listed([*fates, *missing]) or depends} by {word}"
+        text += f", as all jobs of {job.user} with its name start one after the other" if word == SINGLE else ""
         if job.reason == "DependencyNeverSatisfied":
             text += f", which can no longer be met, so it never starts: scancel {job.id.partition('_')[0]}"
     else:
@@ -145,6 +129,12 @@ def dependency(e: Evidence, job: Attempt, depends: str, till: float) -> Cause:
         text = f"it depended by {word} on {listed(f'{named(one, job.user)} ({fate(one, e.now)})' for one in last)}"
     quotes = [e.record(one, "State", "Start", "End") for one in list(newest.values())[:MOST_NAMED]]
     return Cause(text, (e.record(job, "Reason", "Dependency", "SubmitLine"), *quotes))
+
+
+def is_namesake(one: Attempt, job: Attempt) -> bool:
+    """Whether it is an earlier job of the same user and name, which a singleton waits for."""
+    is_known = one.is_at_work or one.is_waiting or job.started
+    return bool(is_known) and (one.user, one.name) == (job.user, job.name) and int(one.number) < int(job.number)
 
 
 def fate(job: Attempt, now: float) -> str:
@@ -164,35 +154,81 @@ def sentence(job: Attempt) -> str:
 
 
 def in_the_queue(e: Evidence, job: Attempt, spell: tuple[float, float], was_requeued: bool) -> Cause:
-    """Why a job that was eligible did not have its nodes."""
+    """Why a job that was eligible did not have its nodes: what else held it back before, and the last cause."""
+    last = last_cause(e, job, spell, was_requeued)
+    found = earlier.causes(e, job, spell)
+    before = [one for one in found if one.about not in last.text]
+    if not before:
+        return last
+    why = last.text or "what came after is not on record"
+    is_among = not last.text or last.text.startswith(LAST_REASON) or len(before) < len(found)
+    if job.started and spell[1] - found[-1].ended <= NEAR and is_among:
+        before, why, last = found, "", Cause("")
+    texts = [*(one.text for one in before), why]
+    return Cause(
+        "; then ".join(filter(None, texts)), (*(quote for one in before for quote in one.quotes), *last.quotes)
+    )
+
+
+def last_cause(e: Evidence, job: Attempt, spell: tuple[float, float], was_requeued: bool) -> Cause:
+    """The last cause of a wait, or that of the present."""
     word = re.split(r"[,(:]", job.reason, maxsplit=1)[0].strip()
     if job.is_waiting and word.startswith("JobHeld"):
         return before_eligible(e, job, spell, was_requeued)
-    if limits.is_limit(word):
+    if limits.is_limit(word) or word == "PartitionTimeLimit":
         return limit(e, job, word)
     of_word = {"Licenses": licences, "JobArrayTaskLimit": array_tasks}
     if word in of_word:
         return of_word[word](e, job)
     found: Cause | None = None
-    if word.startswith("Partition") and job.is_waiting:
+    if job.is_waiting and (word.startswith("Partition") or word == "AccountNotAllowed" or "permitted" in word):
         found = partition(e, job)
     elif word in ("ReqNodeNotAvail", "NodeDown", "Reservation") or "DOWN" in word:
-        found = nodes_away(e, job, spell)
+        found = nodes_away(e, job, spell) or (ahead(e, job, spell) if job.is_waiting else None)
+    elif word == "Priority" and job.is_waiting:
+        found = ahead(e, job, spell) or queue(e, job, spell)
     elif word in QUEUE or not job.is_waiting:
         found = queue(e, job, spell)
+    is_soon = not job.reason if job.is_waiting else spell[1] - spell[0] <= ROUNDS
+    if "+" in job.id and (not found or not found.text) and is_soon:
+        return Cause(PARTS, (e.record(job, "State", "Reason", "Submit", "Start"),))
     if found:
         return found
-    last = "by the last reason on record, which need not have held all the time: " if job.started and job.reason else ""
+    last = LAST_REASON if job.reason and not job.is_waiting else ""
     return Cause(last + sentence(job), (e.record(job, "State", "Reason", "Start"),))
 
 
+def ahead(e: Evidence, job: Attempt, spell: tuple[float, float]) -> Cause | None:
+    """Which jobs come first by their priority, and what the first of them waits for; `None` where none is known."""
+    mine = set(job.partition.split(","))
+    others = [one for one in e.others if one.is_waiting and one.reason in QUEUE and one.priority > job.priority > 0]
+    others = sorted((one for one in others if mine & set(one.partition.split(","))), key=lambda one: -one.priority)
+    if not others:
+        return None
+    verb = "come" if len(others) > 1 else "comes"
+    text = f"{listed(named(one, job.user) for one in others)} {verb} first, with a higher priority"
+    quotes = tuple(e.record(one, "State", "Reason", "Priority") for one in (job, *others[:MOST_NAMED]))
+    first = queue(e, others[0], spell)
+    if not first or not first.text:
+        return Cause(text, quotes)
+    return Cause(
+        f"{text}; {'the first of these' if len(others) > 1 else 'that one'} waits itself: {first.text}",
+        (*quotes, *first.quotes),
+    )
+
+
 def array_tasks(e: Evidence, job: Attempt) -> Cause:
-    """Which tasks of an array run, where it limits how many may do so at once."""
+    """Which tasks of an array ran, where it limits how many may do so at once."""
     array = job.id.partition("_")[0]
-    at_work = [one for one in (*e.jobs, *e.others) if one.id.partition("_")[0] == array and one.is_at_work]
-    which = listed(named(one, job.user) for one in at_work)
-    text = f"as many tasks of its array run as --array allows at once: {which}"
-    return Cause(text, (e.record(job, "State", "Reason", "SubmitLine"),))
+    tasks = [one for one in (*e.jobs, *e.others) if one.id.partition("_")[0] == array and one.number != job.number]
+    at = before_release(tasks, job, e.now)
+    running = sorted((one for one in tasks if one.holds(at, e.now)), key=lambda one: one.started)
+    which = listed(f"{named(one, job.user)} {until(one, e.now)}" for one in running)
+    verb = "ran" if job.started else "run"
+    text = f"as many tasks of its array {verb} as --array allows at once" + (f": {which}" if which else "")
+    return Cause(
+        text, (e.record(job, "State", "Reason", "SubmitLine"), *(used(e, one) for one in running[:MOST_NAMED]))
+    )
 
 
 def limit(e: Evidence, job: Attempt, word: str) -> Cause:
@@ -202,19 +238,24 @@ def limit(e: Evidence, job: Attempt, word: str) -> Cause:
     counted = [one for one in e.others if limits.counts(found, one, e)]
     at = before_release(counted, job, e.now)
     holders = [one for one in counted if one.holds(at, e.now)]
-    if not holders:
-        told = found.text or sentence(job)
+    if not holders or (job.is_waiting and found.holds_back(job, ())):
+        told = beyond(found, job) or limits.of_time(e, job, word) or found.text or sentence(job)
         return Cause(f"{told}, by the last reason on record ({word})" if job.started else told, (record,))
-    holders.sort(key=lambda one: (one.ended or e.now, one.number))
-    which = listed(f"{named(one, found.user)} held {until(one, e.now)}" if one.ended else
-                   f"{named(one, found.user)} has {until(one, e.now)}" for one in holders)  # fmt: skip
     start = found.text or f"a limit ({word})"
-    return Cause(f"{start}, which {which}", (record, *(used(e, one) for one in holders[:MOST_NAMED])))
+    return Cause(
+        f"{start}, which {held_by(e.now, found.user, holders)}",
+        (record, *(used(e, one) for one in holders[:MOST_NAMED])),
+    )
 
 
-def used(e: Evidence, job: Attempt) -> Quote:
-    """What a job had, and when, as a quote."""
-    return e.record(job, "User", "QOS", "State", "Start", "End", "NodeList", "AllocTRES")
+def beyond(limit: limits.HeldBy, job: Attempt) -> str:
+    """That a job asks for more than a limit allows at all; empty where it does not."""
+    if not limit.amount or not job.is_waiting or not limit.holds_back(job, ()):
+        return ""
+    asked = f"{limit.text}, and it asks for {limit.asked(job):.0f}"
+    if limit.is_of_minutes:
+        return f"{asked} by its time limit, where {limit.amount.used} are used up"
+    return f"{asked}, so it never starts"
 
 
 def licences(e: Evidence, job: Attempt) -> Cause:
@@ -252,141 +293,18 @@ def partition(e: Evidence, job: Attempt) -> Cause:
             repair = f"scontrol update PartitionName={name} State=UP"
             text = f"partition {name} is {found.state.lower()}{since}: it starts no jobs until {repair}"
             return Cause(text, (e.record(job, "Reason"), quote, *e.quotes(lines[-1:])))
+        if (shut := shut_out(e, job, name)).text:
+            return shut
     return Cause(sentence(job), (e.record(job, "Partition", "Reason"),))
 
 
-def candidates(e: Evidence, job: Attempt) -> tuple[str, ...]:
-    """The nodes that a job could have: those that it asked for, or all of its partitions."""
-    asked = wants_nodes(job)
-    if asked:
-        return asked
-    return tuple(dict.fromkeys(node for name in job.partition.split(",") for node in e.nodes_of.get(name, ())))
-
-
-def wants_nodes(job: Attempt) -> tuple[str, ...]:
-    """The nodes that a job asks for by name."""
-    return job.wanted_nodes or nodes_in(option(job, "nodes"))
-
-
-def nodes_away(e: Evidence, job: Attempt, spell: tuple[float, float]) -> Cause | None:
-    """Which nodes a job needed and could not have: out of service, or reserved; `None` where that is not known."""
-    names = candidates(e, job)
-    found = [*away(e, job, names, spell), *([] if job.started else reserved(e, names))]
-    if not found:
-        return None
-    texts = [one.text for one in found]
-    quotes = tuple(quote for one in found[:MOST_NAMED] for quote in one.quotes)
-    asked = f"it asks for {listed(names)}; " if wants_nodes(job) else ""
-    return Cause(asked + listed(texts), (e.record(job, "Reason"), *quotes))
-
-
-def away(e: Evidence, job: Attempt, names: Sequence[str], spell: tuple[float, float]) -> list[Cause]:
-    """The times that nodes were out of service up to the end of a wait, newest for each."""
-    found = []
-    for name in names:
-        own = [one for one in e.events if one.node == name]
-        events = [one for one in own if kept_away(one, job, spell)]
-        if events:
-            # Slurm begins a new event where the state gets another sign: one cause with its first beginning.
-            found.append(Cause(out_of_service(e, earliest(events[-1], own)), (e.event(events[-1]),)))
-        elif name in e.nodes and not e.nodes[name].state.is_in_service and not job.started:
-            found.append(of_state(e, name))
-    return found
-
-
-def kept_away(event: Event, job: Attempt, spell: tuple[float, float]) -> bool:
-    """Whether a node was out of service while a job waited, until shortly before its start if it has started."""
-    since, till = spell
-    if event.begun >= till:
-        return False
-    return not event.ended or (event.ended > since and (not job.started or till - event.ended <= NEAR))
-
-
-def earliest(last: Event, events: Sequence[Event]) -> Event:
-    """An event from its first beginning, where it goes on from others without a break and with the same reason."""
-    for one in reversed(events):
-        if one.ended and abs(one.ended - last.begun) <= 1 and one.reason == last.reason:
-            last = last.__class__(last.node, one.begun, last.ended, last.state, one.by or last.by, last.reason)
-    return last
-
-
-def of_state(e: Evidence, name: str) -> Cause:
-    """What slurmctld says of a node that is out of service, where no event is on record."""
-    state = e.nodes[name].state
-    word = "drained" if state.is_drained else state.description
-    begun = seconds_since_1970(state.since) or 0
-    event = Event(name, int(begun), 0, "DRAIN" if state.is_drained else "DOWN", state.by, state.reason)
-    shown = f"NodeName={name} State={state.description} Reason={state.reason} [{state.by}@{state.since}]"
-    quote = Quote(begun, e.controller, "scontrol show node", shown)
-    return Cause(out_of_service(e, event) if begun else f"{name} is {word}", (quote,))
-
-
-def reserved(e: Evidence, names: Sequence[str]) -> list[Cause]:
-    """The reservations that have some of these nodes now or soon."""
-    found = []
-    for one in e.reservations:
-        common = [name for name in names if name in one.nodes]
-        if common and one.end > e.now:
-            verb = "is" if len(common) == 1 else "are"
-            text = f"{listed(common)} {verb} reserved ({one.name}) until {clock(one.end, e.now)}"
-            shown = f"ReservationName={one.name} StartTime={moment(one.start)} EndTime={moment(one.end)}"
-            line = f"{shown} Nodes={','.join(one.nodes)}"
-            found.append(Cause(text, (Quote(one.start, e.controller, "scontrol show reservation", line),)))
-    return found
-
-
-def queue(e: Evidence, job: Attempt, spell: tuple[float, float]) -> Cause | None:
-    """What a job waited for in the queue: nodes that came back, or that other jobs gave free; or what is so now."""
-    names = job.nodes or candidates(e, job)
-    out = away(e, job, names, spell)
-    if job.started and out and (wants_nodes(job) or len(out) == len(candidates(e, job))):
-        return of_nodes(out)
-    there = [one for one in e.others if set(one.nodes) & set(names)]
-    at = before_release(there, job, e.now)
-    holders = [one for one in there if one.holds(at, e.now)]
-    holders.sort(key=lambda one: (-(one.ended or e.now), one.number))
-    full = [node for node in names if is_full(e, job, node, [one for one in holders if node in one.nodes])]
-    if job.started and len(full) < len(job.nodes or (1,)):
-        return Cause("", (e.record(job, "Reason", "Submit", "Eligible", "Start"),))
-    others = of_nodes([] if job.started else away(e, job, [node for node in names if node not in full], spell))
-    if not full:
-        return others if others.text else None
-    of_full = [one for one in holders if set(one.nodes) & set(full)]
-    verb = "had" if job.started else "have" if len(full) > 1 else "has"
-    who = listed(f"{named(one, job.user)} ({until(one, e.now)})" for one in of_full)
-    text = f"{listed(full)} {verb} no room for it beside {who}"
-    quotes = (*(used(e, one) for one in of_full[:MOST_NAMED]), *others.quotes)
-    return Cause("; ".join(filter(None, (text, others.text))), quotes)
-
-
-def before_release(others: Sequence[Attempt], job: Attempt, now: float) -> float:
-    """The moment at which others still had what a job then got: just before the last of them ended; or now."""
-    if not job.started:
-        return now
-    ends = [one.ended for one in others if one.started and 0 <= job.started - one.ended <= NEAR]
-    return max(ends, default=0) - 1.0
-
-
-def of_nodes(found: Sequence[Cause]) -> Cause:
-    """Causes of several nodes as one."""
-    return Cause(listed(one.text for one in found), tuple(quote for one in found[:MOST_NAMED] for quote in one.quotes))
-
-
-def is_full(e: Evidence, job: Attempt, node: str, holders: Sequence[Attempt]) -> bool:
-    """Whether a node had no room for a job beside others, by CPUs or memory as far as these are known."""
-    there = e.nodes.get(node)
-    if not there or not holders:
-        return False
-    cpus = sum(share(one.cpus, one) for one in holders) + share(max(1, job.cpus), job)
-    memory = sum(share(memory_of(one), one) for one in holders) + share(memory_of(job), job)
-    return cpus > there.cpus or memory > there.memory
-
-
-def share(amount: float, job: Attempt) -> float:
-    """A node's part of what a job has on all of its nodes."""
-    return amount / max(1, len(job.nodes))
-
-
-def memory_of(job: Attempt) -> int:
-    """The memory of a job on all of its nodes, in MiB."""
-    return mebibytes_of(tres_of(job.tres).get("mem", "")) or 0
+def shut_out(e: Evidence, job: Attempt, name: str) -> Cause:
+    """That a partition does not take jobs of this account or QOS; empty where it does."""
+    rules = e.rules_of.get(name, {})
+    for noun, own, key in (("account", job.account, "Accounts"), ("QOS", job.qos, "Qos")):
+        allowed, denied = rules.get(f"Allow{key}", "ALL"), rules.get(f"Deny{key}", "")
+        if (allowed != "ALL" and own not in allowed.split(",")) or own in denied.split(","):
+            shown = f"PartitionName={name} Allow{key}={allowed}" + (f" Deny{key}={denied}" if denied else "")
+            quote = Quote(0, e.controller, "scontrol show partition", shown)
+            return Cause(f"{noun} {own} may not use partition {name}", (e.record(job, "Partition", "Reason"), quote))
+    return Cause("")

@@ -57,6 +57,12 @@ class Controller(Context):
         elif argv[:4] == ("sacctmgr", "--noheader", "--parsable2", "show") and argv[4] == "event":
             assert argv[-1] == "format=" + ",".join(EVENT_FIELDS)
             shown = EVENT + "\n"
+        elif argv[:5] == ("sacctmgr", "--noheader", "--parsable2", "show", "reservation"):
+            shown = "works|1000|1100|n[1-2]\n"
+        elif argv[0] == "getent":
+            shown = f"{argv[2]}:$y$hash:20000:0:99999:7::19000:\n"
+        elif argv[0] == "stat":
+            shown = "0" if "--format=%u" in argv else "1000 4096 500 1000"
         return subprocess.CompletedProcess(argv, 0, shown.encode(), b"")
 
 
@@ -65,12 +71,19 @@ def test_a_job_when_it_is_on_record_then_records_others_and_events_are_told(root
     answer = evidence.read({"op": "evidence", "job": "12"}, host)
     assert [row[0] for row in answer["records"]] == ["12"]
     assert answer["events"] == [["n1", "1000", "0", "DRAIN", "root(0)", "broken | fan"]]
+    assert answer["past_reservations"] == [["works", "1000", "1100", "n[1-2]"]]
     assert answer["missing"] == []
     window = next(argv for argv in host.asked if "--starttime=uts940" in argv)
     assert "--endtime=uts1260" in window
     model = values("evidence")
     assert model is not None
     assert checked_object("c1", model, json.loads(json.dumps(answer)), "evidence")["missing"] == []
+
+
+def test_a_job_when_its_last_row_is_a_step_then_its_users_limits_are_asked(root: Path) -> None:
+    host = Controller(root, records=[{**RECORD, "User": "ann"}, {"JobID": "12.batch", "JobIDRaw": "12.batch"}])
+    evidence.read({"op": "evidence", "job": "12"}, host)
+    assert any("user=ann" in argv for argv in host.asked)
 
 
 def test_a_job_when_slurmdbd_is_silent_then_slurmctlds_memory_is_told_and_that_it_is_missing(root: Path) -> None:
@@ -92,6 +105,13 @@ def test_a_command_line_when_it_has_a_secret_then_it_is_hidden(root: Path) -> No
     answer = evidence.read({"op": "evidence", "job": "12"}, Controller(root, records=[row]))
     assert "hush" not in answer["records"][0][-1]
     assert "secret" not in answer["records"][0][-1]
+
+
+def test_a_user_when_asked_for_then_shell_and_expiry_are_told_and_nothing_else_of_shadow(root: Path) -> None:
+    found = evidence.read({"op": "evidence", "home": "root"}, Controller(root))["account"]
+    assert (found["expired"], found["owner"], found["trouble"]) == ("19000", "0", "")
+    assert found["shell"].startswith("/")
+    assert "hash" not in str(found)
 
 
 @pytest.mark.parametrize(

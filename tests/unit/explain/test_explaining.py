@@ -108,18 +108,41 @@ def test_a_job_when_only_slurmctlds_log_has_it_then_its_end_is_told_from_there(t
 
 
 def test_a_user_when_no_host_has_one_then_it_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SlurmfabError, match="eve is not known: no host has such a user"):
+    with pytest.raises(SlurmfabError, match="eve is no host of the cluster, and not known as a user"):
         explaining.of_user(run(Hosts(records=[]), tmp_path), "eve")
 
 
+def test_a_word_when_it_is_nearly_that_of_a_host_then_the_error_asks_for_that_host(tmp_path: Path) -> None:
+    with pytest.raises(SlurmfabError, match=r"Did you mean n1\?$"):
+        explaining.of_user(run(Hosts(records=[]), tmp_path), "N1")
+
+
+def test_a_step_when_it_is_asked_about_then_the_chain_of_its_job_ends_with_it(tmp_path: Path) -> None:
+    steps = [record(JobID="12.0", State="CANCELLED by 4001", ExitCode="0:9"), record(JobID="12.1")]
+    found = explaining.of_job(run(Hosts(records=[FAILED, *steps]), tmp_path), "12.0")
+    assert found.links[-1].text == "step 12.0: CANCELLED by ann"
+
+
+def test_tasks_when_some_are_asked_about_then_the_others_are_left_out(tmp_path: Path) -> None:
+    tasks = [record(JobID=f"12_{task}", JobIDRaw=str(task)) for task in range(5)]
+    found = explaining.of_job(run(Hosts(records=tasks), tmp_path), "12_[1-2,4]")
+    assert [link.text for link in found.links if link.what == "task"] == [
+        f"job 12_{task}: COMPLETED" for task in (1, 2, 4)
+    ]
+
+
 @pytest.mark.parametrize(
-    ("word", "about"), [("n1", "node"), ("12", "job"), ("12_3", "job"), ("ann", "user"), ("n9", "user")]
+    ("word", "about"),
+    [
+        *(("n1", "node"), ("ann", "user"), ("n9", "user")),
+        *((word, "job") for word in ("12", "12_3", "12_[3-7%2]", "12+1", "12.0", "12_3.batch", "JobId=12", "012")),
+    ],
 )
 def test_a_word_when_it_is_given_then_it_is_a_node_a_job_or_a_user(word: str, about: str, tmp_path: Path) -> None:
     assert explaining.kind_of(run(Hosts(), tmp_path).inventory, word) == about
 
 
-@pytest.mark.parametrize("word", ["n[1-2]", "", "-x", "a b", "12;id"])
+@pytest.mark.parametrize("word", ["n[1-2]", "", "-x", "a b", "12;id", "000", "12.a;b", "47l1"])
 def test_a_word_when_it_is_none_of_these_then_it_is_refused(word: str, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         explaining.kind_of(run(Hosts(), tmp_path).inventory, word)

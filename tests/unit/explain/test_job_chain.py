@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from told_jobs import at, line, record, remembered, told
+from told_jobs import NODES, PARTITIONS, at, line, record, remembered, told
 
 from slurmfab.commands.explain.ending import by_log
 from slurmfab.commands.explain.evidence import LOG, Attempt, Evidence
 from slurmfab.commands.explain.job_chain import links
+from slurmfab.commands.explain.waiting import PARTS
 
 BATCH = {"JobID": "3.batch", "User": "", "State": "OUT_OF_MEMORY", "ExitCode": "0:125", "MaxRSS": "60812K"}
 GROUP = (
@@ -177,7 +178,8 @@ CASES = {
             events=[DRAIN],
         ),
         [
-            "waited 50 min: why is not on record, for Slurm keeps the last reason of a wait alone",
+            "waited 50 min: n2 was drained 14:05:00 to 14:29:57 by root: broken fan; then what came after is not on "
+            "record",
             "14:50:00 on n2",
             "14:55:00 after 5 min: ended well",
         ],
@@ -303,7 +305,7 @@ CASES = {
             "job 3_1: RUNNING",
             "14:00:01 on n1, 1 s after it was submitted, and has run for 59 min 59 s",
             "job 3_2: PENDING",
-            "has waited 1 h: as many tasks of its array run as --array allows at once: job 3_1",
+            "has waited 1 h: as many tasks of its array run as --array allows at once: job 3_1 since 14:00:01",
         ],
     ),
     "24.11: nodes without room, where sacct counts no CPUs of a job that waits": (
@@ -342,6 +344,193 @@ CASES = {
             "has waited 59 min 59 s: It could not be started on its node. See whether its directory and its output file"
             " can be written there; then ask your administrators. Then: scontrol release 3"
             " [launch failed requeued held]",
+        ],
+    ),
+    "three causes, one after the other": (
+        told(
+            records=[record(QOS="narrow", Reason="ReqNodeNotAvail", Start="14:50:01", End="14:51:00", NodeList="n2",
+                            Timelimit="60", SubmitLine="sbatch --nodelist=n2 job.sh")],
+            others=[record(JobID="2", QOS="narrow", Start="13:00:00", End="14:10:00",
+                           AllocTRES="cpu=1,mem=50M,node=1")],
+            events=[["n2", "14:05:00", "14:29:57", "DRAIN", "root(0)", "broken fan"]],
+            past_reservations=[["works", str(at("14:20:00")), str(at("14:49:59")), "n2"]],
+        ),
+        [
+            "waited 50 min 1 s: QOS narrow allows ann 1 CPU, which job 2 held until 14:10:00; then n2 was drained"
+            " 14:05:00 to 14:29:57 by root: broken fan; then n2 was reserved (works) until 14:49:59",
+            "14:50:01 on n2",
+        ],
+    ),
+    "a reservation that was deleted before it began, of which the log alone tells": (
+        told(
+            records=[record(Start="14:50:01", End="14:51:00", NodeList="n2", Timelimit="60:00",
+                            SubmitLine="sbatch -w n2 job.sh")],
+            lines=[
+                line("14:00:30", "ctl", "slurmctld", "sched: Created reservation=works users=root nodes=n2 cores=2 "
+                     "licenses=(null) tres=cpu=2 start=2026-11-27T14:58:00 end=2026-11-27T16:00:00"),
+                line("14:50:00", "ctl", "slurmctld", "_slurm_rpc_resv_delete complete for works usec=28"),
+            ],
+        ),
+        [
+            "waited 50 min 1 s: n2 was reserved (works) from 14:58:00 on, into which its time limit reached, until "
+            "14:50:00",
+        ],
+    ),
+    "a generic resource that another job has on the one node that has it": (
+        told(
+            nodes=NODES.replace("NodeName=n2", "NodeName=n2 Gres=tape:1"),
+            records=[record(**NO_END)],
+            memory=[remembered(Reason="Resources", **{"tres-alloc": "cpu=1,mem=50M,node=1,gres/tape=1"}),
+                    remembered(JobArrayID="2", UserName="bob", State="RUNNING", StartTime="13:00:00", NodeList="n2",
+                               **{"tres-alloc": "cpu=1,mem=50M,node=1,gres/tape=1"})],
+        ),
+        ["has waited 1 h: n2 has no tape left for it beside job 2 of bob (since 13:00:00)"],
+    ),
+    "a node that has not done with a job that has ended": (
+        told(
+            memory=[remembered(Reason="Resources", ReqNodes="n2", NumCPUs="2"),
+                    remembered(JobArrayID="2", UserName="bob", State="COMPLETING", StartTime="13:00:00",
+                               EndTime="13:30:00", NodeList="n2", NumCPUs="2")],
+            others=[record(JobID="2", User="bob", Submit="14:00:00", Start="13:00:00", End="13:30:00", NodeList="n2")],
+        ),
+        [
+            "has waited 1 h: n2 has no room for it beside job 2 of bob (which has ended, but not yet its epilog or its"
+            " processes there)",
+        ],
+    ),
+    "a job that was cancelled while it waited, which the nodes of today say nothing about": (
+        told(
+            nodes=NODES.replace("State=IDLE", "State=DOWN Reason=psu [root@2026-11-27T14:50:00]"),
+            records=[record(**{**NO_END, "State": "CANCELLED by 0", "End": "14:20:00", "NCPUS": "2", "Reason":
+                               "Resources"})],
+            others=[record(**{**BOBS, "End": "14:19:00", "NodeList": "n[1-2]"}),
+                    record(**{**BOBS, "JobID": "4", "Start": "14:18:00", "End": "14:40:00", "NodeList": "n[1-2]",
+                              "NCPUS": "4", "AllocTRES": "cpu=4,mem=50M,node=2"})],
+        ),
+        [
+            "waited 20 min: n1 and n2 had no room for it beside job 4 of bob (until 14:40:00)",
+            "14:20:00: cancelled before it had started by root",
+        ],
+    ),
+    "a job that wants nodes for itself alone": (
+        told(
+            memory=[remembered(Reason="Resources", NumCPUs="2", OverSubscribe="NO", **{"tres-alloc": "cpu=2,node=2"}),
+                    remembered(JobArrayID="2", UserName="bob", State="RUNNING", StartTime="13:00:00", NodeList="n1")],
+        ),
+        ["has waited 1 h: n1 has no room for it beside job 2 of bob (since 13:00:00)"],
+    ),
+    "a job with a higher priority, and what that waits for": (
+        told(
+            memory=[remembered(Reason="Priority", PriorityLong="5"),
+                    remembered(JobArrayID="4", UserName="cid", Reason="Resources", PriorityLong="9", NumCPUs="4",
+                               **{"tres-alloc": "cpu=4,node=2"}),
+                    remembered(JobArrayID="2", UserName="bob", State="RUNNING", StartTime="13:00:00", NodeList="n2")],
+        ),
+        [
+            "has waited 1 h: job 4 of cid comes first, with a higher priority; that one waits itself: n2 has no room"
+            " for it beside job 2 of bob (since 13:00:00)",
+        ],
+    ),
+    "more than a limit allows at all": (
+        told(records=[record(**{**NO_END, "QOS": "narrow", "NCPUS": "2"})],
+             memory=[remembered(Reason="QOSMaxCpuPerUserLimit", QOS="narrow", NumCPUs="2")]),
+        ["has waited 1 h: QOS narrow allows ann 1 CPU, and it asks for 2, so it never starts"],
+    ),
+    "a longer time than its partition allows": (
+        told(partitions=PARTITIONS.replace("UNLIMITED", "00:02:00"),
+             memory=[remembered(Reason="PartitionTimeLimit", TimeLimit="10:00")]),
+        ["has waited 1 h: partition main allows jobs of 2 min at most, and this one asks for 10 min"],
+    ),
+    "a singleton, which waits for the job of the same name": (
+        told(
+            memory=[remembered(Reason="Dependency", EligibleTime="N/A", Dependency="singleton(unfulfilled)"),
+                    remembered(JobArrayID="2", State="RUNNING", StartTime="13:00:00", NodeList="n2")],
+        ),
+        [
+            "has waited 1 h: it depends on job 2 (which runs since 13:00:00) by singleton, as all jobs of ann with its"
+            " name start one after the other",
+        ],
+    ),
+    "the parts of a heterogeneous job": (
+        told(
+            memory=[remembered(JobArrayID="3+0", JobID="3", Reason="None"),
+                    remembered(JobArrayID="3+1", JobID="4", Reason="None")],
+        ),
+        ["job 3+0: PENDING", f"has waited 1 h: {PARTS}", "job 3+1: PENDING"],
+    ),
+    "24.11: an interpreter that is not there": (
+        told(
+            records=[record(State="FAILED", ExitCode="2:0")],
+            lines=[line("14:29:59", "n1", "slurmd", "[3.batch] error: execve(): bad interpreter(/no/such/python): No "
+                        "such file or directory")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: its interpreter /no/such/python could not be started: No such file or "
+            "directory",
+        ],
+    ),
+    "24.11: a node that booted, and lost its job": (
+        told(
+            records=[record(State="NODE_FAIL", ExitCode="1:0")],
+            lines=[line("14:30:00", "ctl", "slurmctld", "Batch JobId=3 missing from batch node n1 (not found "
+                        "BatchStartTime after startup)")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: its node failed: its slurmd had started anew, as after a boot, and did not "
+            "have the job any more",
+            "n1: the node was at fault, it lost the job",
+        ],
+    ),
+    "24.11: a daemon that was killed before its node was missed": (
+        told(
+            records=[record(State="NODE_FAIL", ExitCode="1:0")],
+            events=[["n1", "14:30:00", "Unknown", "DOWN*", "slurm(64030)", "Not responding"]],
+            lines=[line("14:29:00", "n1", "munge", "systemd: Stopped munge.service."),
+                   line("14:29:05", "n1", "munge", "systemd: Started munge.service."),
+                   line("14:29:30", "n1", "slurmd", "systemd: slurmd.service: Main process exited, code=killed, "
+                        "status=9/KILL")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: its node failed: n1 is down since 14:30:00 by slurmctld itself: Not "
+            "responding; slurmd of n1 was killed at 14:29:30",
+        ],
+    ),
+    "24.11: a step without memory in a job that ended well": (
+        told(records=[record(), record(JobID="3.0", State="OUT_OF_MEMORY", ExitCode="0:125")]),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: ended well, although its step 3.0 ran out of memory, which its script did not"
+            " take for a failure",
+        ],
+    ),
+    "24.11: srun whose terminal ended": (
+        told(records=[record(State="FAILED", ExitCode="0:9", SubmitLine="srun sleep 600"),
+                      record(JobID="3.0", State="CANCELLED by 4001", ExitCode="0:9")]),
+        [
+            "14:00:01 on n1, 1 s after it was submitted",
+            "14:30:00 after 29 min 59 s: was killed by signal 9 (SIGKILL); its step was cancelled by ann, as happens "
+            "when srun or its terminal ends",
+        ],
+    ),
+    "24.11: cancelled, as what it depended on failed": (
+        told(
+            records=[record(State="CANCELLED", Start="None", End="14:00:04", NodeList="None assigned")],
+            lines=[line("14:00:04", "ctl", "slurmctld", "_kill_dependent: Job dependency can't be satisfied, cancelling"
+                        " JobId=3")],
+        ),
+        ["14:00:04: cancelled before it had started by Slurm: what it depended on can no longer be met"],
+    ),
+    "24.11: suspended": (
+        told(
+            memory=[remembered(State="SUSPENDED", StartTime="14:00:01", NodeList="n1")],
+            lines=[line("14:40:00", "ctl", "slurmctld", "_slurm_rpc_suspend(suspend) for 3 usec=172")],
+        ),
+        [
+            "14:00:01 on n1, 1 s after it was submitted, and has run for 59 min 59 s",
+            "it is suspended since 14:40:00, and keeps its nodes. To let it go on: scontrol resume 3",
         ],
     ),
 }  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
-from told_jobs import at, record, told
+from told_jobs import at, line, record, told
 
 from slurmfab.commands.explain.node_chain import links
 from slurmfab.core.engine.record import Record
@@ -87,6 +87,34 @@ def test_a_node_when_it_went_down_with_jobs_then_they_are_named_with_what_became
     known = told(nodes=STATE.format("DOWN*", SILENT), events=silent, others=[lost, back, other], job="")
     texts = [link.text for link in links(known, "n2", {}, ())]
     assert "it lost job 7 of ann (NODE_FAIL) and job 8 of ann (put back)" in texts
+
+
+def test_a_node_when_a_daemon_had_stopped_before_then_that_is_told() -> None:
+    known = told(
+        nodes=STATE.format("DOWN*", SILENT),
+        lines=[line("14:04:30", "n2", "munge", "systemd: Stopped munge.service - MUNGE authentication service.")],
+        job="",
+    )
+    assert "munge of n2 was stopped at 14:04:30" in [link.text for link in links(known, "n2", {}, ())]
+
+
+def test_a_node_when_slurmctld_named_another_slurm_conf_then_that_is_told_until_slurmd_starts_anew() -> None:
+    wrong = line(
+        "14:50:00", "ctl", "slurmctld", "error: Node n2 appears to have a different slurm.conf than the slurmctld"
+    )
+    anew = line("14:51:00", "n2", "slurmd", "slurmd version 24.11.5 started")
+    texts = [
+        [link.text for link in links(told(nodes=STATE.format("IDLE", ""), lines=lines, job=""), "n2", {}, ())]
+        for lines in ([wrong], [wrong, anew])
+    ]
+    said = "at 14:50:00 slurmctld said that its slurm.conf was another one than slurmctld's. To compare: fab plan"
+    assert [said in one for one in texts] == [True, False]
+
+
+def test_a_node_when_it_is_reserved_then_the_reservation_is_named() -> None:
+    works = "ReservationName=works StartTime=2026-11-27T14:00:00 EndTime=2026-11-27T16:00:00 Duration=02:00:00 Nodes=n2"
+    known = told(nodes=STATE.format("IDLE+MAINT", ""), reservations=works, job="")
+    assert "n2 is reserved (works) until 16:00:00" in [link.text for link in links(known, "n2", {}, ())]
 
 
 def test_a_node_when_a_run_of_slurmfab_drained_it_then_the_run_is_named() -> None:

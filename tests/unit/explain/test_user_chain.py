@@ -29,6 +29,24 @@ def test_a_home_when_it_is_full_or_of_another_then_that_is_told_with_its_host() 
     ]
 
 
+def test_a_user_when_no_login_is_possible_then_that_is_told_with_its_host() -> None:
+    accounts = {"n1": {**AT_HOME, "shell": "/bin/bash"}, "n2": {**AT_HOME, "shell": "/usr/sbin/nologin"},
+                "n3": {**AT_HOME, "expired": "20000"}}  # fmt: skip
+    texts = [link.text for link in links(told(job=""), "ann", accounts, has_database=False)]
+    assert texts == [
+        "on n2: the shell of ann is /usr/sbin/nologin, so that ann cannot log in",
+        "on n3: the user ann expired on 2024-10-04, and cannot log in",
+    ]
+
+
+def test_a_user_when_as_many_jobs_are_in_the_queue_as_may_be_then_that_is_told() -> None:
+    limits = "ClusterName=t Account=bio UserName=ann(4001) Partition= Priority=0 ID=6\n    MaxSubmitJobs=1(1)\n"
+    texts = [link.text for link in links(told(job="", limits=limits), "ann", {}, has_database=False)]
+    assert texts == [
+        "account bio allows ann 1 job in the queue, and as many are there: Slurm refuses those that ann submits now"
+    ]
+
+
 def test_jobs_when_they_fail_alike_then_they_are_told_together() -> None:
     failed = [record(JobID=str(number), State="FAILED", ExitCode="7:0") for number in (5, 6, 7)]
     known = told(job="", records=[*failed, record(JobID="8")])

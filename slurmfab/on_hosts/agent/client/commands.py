@@ -399,6 +399,12 @@ def node_events(since: int, until: int, fields: Sequence[str], nodes: Sequence[s
     return ("sacctmgr", "--noheader", "--parsable2", "show", "event", *times, *names, "format=" + ",".join(fields))
 
 
+def past_reservations(since: int, until: int) -> Command:
+    """Prints reservations of this time, those of the present included: name, start, end and nodes, by `|`."""
+    times = ("start=uts%d" % since, "end=uts%d" % until)
+    return ("sacctmgr", "--noheader", "--parsable2", "show", "reservation", *times, "format=Name,Start,End,NodeNames")
+
+
 def use_by_steps(jobs: Iterable[str]) -> Command:
     """Prints ID and two lists of TRES, by `|`, of running jobs' steps; ResourceFailed for no job's id."""
     return ("sstat", "--allsteps", "--noheader", "--parsable2", "--jobs=" + ",".join(job_ids(jobs)),

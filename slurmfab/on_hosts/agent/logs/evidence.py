@@ -18,17 +18,19 @@ from slurmfab.on_hosts.agent.logs.period import printable_line
 MEMORY_FIELDS = (
     "JobArrayID", "JobID", "UserName", "Account", "QOS", "Partition", "State", "exit_code", "Reason", "SubmitTime",
     "EligibleTime", "StartTime", "EndTime", "NodeList", "NumCPUs", "MinMemory", "TimeLimit", "tres-alloc", "Dependency",
-    "ReqNodes", "Reservation", "restartcnt", "Licenses",
+    "ReqNodes", "Reservation", "restartcnt", "Licenses", "PriorityLong", "Name", "OverSubscribe",
 )  # fmt: skip
 """What slurmctld remembers of a job, by squeue(1), --Format."""
 
 RECORD_FIELDS = (
     "JobID", "JobIDRaw", "User", "Account", "QOS", "Partition", "State", "ExitCode", "Reason", "Submit", "Eligible",
-    "Start", "End", "NodeList", "NCPUS", "ReqMem", "Timelimit", "AllocTRES", "MaxRSS", "SubmitLine",
+    "Start", "End", "NodeList", "NCPUS", "ReqMem", "Timelimit", "AllocTRES", "MaxRSS", "JobName", "SubmitLine",
 )  # fmt: skip
 """What slurmdbd has of a job and of its steps, by sacct(1)."""
 
 EVENT_FIELDS = ("NodeName", "Start", "End", "State", "User", "Reason")  # sacctmgr(1); the free text is the last
+RESERVATION_FIELDS = 4  # of `commands.past_reservations`
+SHADOW_EXPIRES, DAY = 7, 86400  # the field of shadow(5) with the day on which an account expires
 USER_EVENTS = 86400  # how far back a user's jobs are read, in seconds
 QUEUE_SECONDS = 3600  # how long before the last start of a job other jobs are read; those that ran then are all there
 WITH_NODES = (
@@ -36,6 +38,7 @@ WITH_NODES = (
 )
 """The states of jobs that have nodes, or had some until minutes ago."""
 
+MOST_AHEAD = 500  # how many jobs that wait are told, those with the highest priority
 MOST_ROWS = 4000  # how many rows of other jobs, or of events, are told; of more the last
 MARGIN = 60.0  # seconds before a job's submission and after its end whose jobs and events are read, too
 SECONDS = 20.0  # time limit of each question
@@ -102,6 +105,8 @@ def of_memory(request: Mapping[str, Any], context: Context, answer: Dict[str, An
         named = jobs_named(row[18] for row in answer["memory"])
         answer["memory"] += known_jobs(context, "--states=all", "--jobs=" + ",".join(named)) if named else []
         answer["memory"] += known_jobs(context, "--states=" + WITH_NODES, *filter_of(request))[-MOST_ROWS:]
+        if any(row[6] == "PENDING" for row in answer["memory"]):  # by priority, so that those before it are the first
+            answer["memory"] += known_jobs(context, "--states=PENDING", "--sort=-p")[:MOST_AHEAD]
 
     for work in (present, jobs):
         attempt(answer, "slurmctld", work)
@@ -110,7 +115,8 @@ def of_memory(request: Mapping[str, Any], context: Context, answer: Dict[str, An
 def add_limits(request: Mapping[str, Any], context: Context, answer: Dict[str, Any]) -> None:
     """Add the limits of the user, or of the job's user, and how much of them is used."""
     rows = [*answer["records"], *own(request, answer)]
-    user = request.get("user") or (rows[-1][2] if request.get("job") and rows else "")
+    # Steps, whose rows follow those of their job, have no user.
+    user = request.get("user") or next((row[2] for row in reversed(rows) if row[2] and request.get("job")), "")
     if user:
         answer.update(user_limits.read(user, context))
         if commands.any_answers(answer["ping"]):
@@ -163,6 +169,10 @@ def add_events(request: Mapping[str, Any], context: Context, answer: Dict[str, A
     shown = context.must(command, seconds=SECONDS, env=EPOCH)
     rows = [line.split("|", len(EVENT_FIELDS) - 1) for line in shown.split("\n") if line]
     answer["events"] = [row for row in rows if len(row) == len(EVENT_FIELDS)][-MOST_ROWS:]
+    if request.get("job"):
+        shown = context.must(commands.past_reservations(*window), seconds=SECONDS, env=EPOCH)
+        rows = [line.split("|") for line in shown.split("\n") if line]
+        answer["past_reservations"] = [row for row in rows if len(row) == RESERVATION_FIELDS][-MOST_ROWS:]
 
 
 def add_others(request: Mapping[str, Any], context: Context, answer: Dict[str, Any], window: Tuple[int, int]) -> None:
@@ -183,7 +193,7 @@ def add_others(request: Mapping[str, Any], context: Context, answer: Dict[str, A
 def own(request: Mapping[str, Any], answer: Mapping[str, Any]) -> List[Sequence[str]]:
     """The rows of slurmctld's memory that are about the job."""
     job = request.get("job", "")
-    return [row for row in answer["memory"] if job and job in (row[0], row[1], row[0].partition("_")[0])]
+    return [row for row in answer["memory"] if job and job in (row[0], row[1], re.split("[_+]", row[0])[0])]
 
 
 def jobs_named(texts: Iterable[str]) -> List[str]:
@@ -201,13 +211,27 @@ def name_of(uid: str) -> str:
         return ""
 
 
+def expired(user: str, context: Context) -> str:
+    """The day since 1970 on which a user has expired; empty where that is not so, or not known."""
+    try:
+        shadow = context.must(("getent", "shadow", user), seconds=HOME_SECONDS).split(":")
+    except ResourceFailed:
+        return ""
+    day = shadow[SHADOW_EXPIRES] if len(shadow) > SHADOW_EXPIRES else ""
+    return day if day.isdigit() and int(day) * DAY <= time.time() else ""
+
+
 def account_of(user: str, context: Context) -> Dict[str, str]:
-    """What a host has of a user: `uid`, `home`, its `owner`, `free` MiB and `files` there; or the `trouble`."""
+    """What a host has of a user: `uid`, `home`, its `owner`, `free` MiB and `files` there; or the `trouble`.
+
+    Also the `shell`, and the day since 1970 on which the account has `expired`, empty where it has not.
+    """
     try:
         found = pwd.getpwnam(user)
     except KeyError:
         return {"trouble": "there is no such user"}
-    answer = {"uid": str(found.pw_uid), "home": found.pw_dir, "trouble": ""}
+    answer = {"uid": str(found.pw_uid), "home": found.pw_dir, "shell": found.pw_shell, "trouble": ""}
+    answer["expired"] = expired(user, context)
     try:  # a file server that hangs keeps a program waiting, and not the agent
         owner = context.must(("stat", "--format=%u", found.pw_dir), seconds=HOME_SECONDS)
         free = context.must(("stat", "--file-system", "--format=%a %S %d %c", found.pw_dir), seconds=HOME_SECONDS)

@@ -12,7 +12,8 @@ STATES = re.compile(
     r"responding|state set to|reason set to|setting .{0,200}\b(?:DOWN|DRAIN|FAIL)|\bdrain|unexpectedly rebooted"
     r"|returned to service|\bversion \S+ started|shut(?:ting)? ?down|terminat|Running as (?:primary|backup)"
     r"|oom|out of memory|power(?:ing|ed) (?:up|down)|Kill task failed|launch fail|requeue|time ?limit|preempt"
-    r"|health ?check|reconfig|SIGKILL|SIGSEGV|core ?dump",
+    r"|health ?check|reconfig|rpc_suspend|reservation=|(?:resv_delete|delete_reservation) complete"
+    r"|SIGKILL|SIGSEGV|core ?dump",
     re.IGNORECASE,
 )
 """Changes of the state of nodes, jobs and daemons."""
