@@ -212,3 +212,28 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(tmp_path
     lines = [line for line in said(wanted) if line != "load_sshd"]
     play(tmp_path, lines, 'cvtsudoers() { grep -v ^Defaults "${*: -1}"; }')
     assert texts(tmp_path, one.path) == [one.text]
+
+
+NEEDS = """\
+apt-get() {
+    case "$*" in
+    *slurm-plugin=26.05.5-1*libhwloc15/unstable*) return ;;
+    *slurm-plugin=*) echo " slurm-plugin : Depends: libhwloc15 (>= 2.12) but 2.11-1 is to be installed" ;;
+    esac
+    echo " slurmdbd : Depends: slurm-plugin (= 26.05.5-1) but it is not going to be installed"
+    return 1
+}"""
+PINS = "Package: *\nPin: release o=Debian,n=sid,a=unstable\nPin-Priority: 100\n"
+
+
+def test_packages_of_another_release_then_bring_along_what_apt_would_not_take_from_there(tmp_path: Path) -> None:
+    write(tmp_path, **{package_source.PREFERENCES: PINS})
+    play(tmp_path, [f"with_needed 'slurmdbd=26.05.*' >{tmp_path}/names"], NEEDS)
+    names = ["slurmdbd=26.05.*", "slurm-plugin=26.05.5-1", "libhwloc15/unstable"]
+    assert (tmp_path / "names").read_text().split() == names
+
+
+def test_packages_that_apt_cannot_install_then_are_asked_for_as_they_are(tmp_path: Path) -> None:
+    write(tmp_path, **{package_source.PREFERENCES: PINS})
+    play(tmp_path, [f"with_needed slurmd tree >{tmp_path}/names"], 'apt-get() { echo "E: broken"; return 100; }')
+    assert (tmp_path / "names").read_text().split() == ["slurmd", "tree"]
