@@ -447,7 +447,7 @@ def sized(name: str, size: int, kind: bytes = tarfile.REGTYPE, **headers: str) -
 
 
 HOSTILE = {
-    "a member of 1 TiB": (sized(parts.STATE, 1 << 40), "state.tar.gz in it has 1024.0 GiB, more than 64.0 GiB"),
+    "a member of 1 TiB": (sized(parts.STATE, 1 << 40), "state.tar.gz in it has 1.0 TiB, more than 64.0 GiB"),
     "a sparse member of 1 TiB": (sized(parts.STATE, 1 << 40, tarfile.GNUTYPE_SPARSE), "is not like those of a backup"),
     "a member that is sparse by its header": (
         sized(parts.STATE, 512, **{"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "1" * 12}),
