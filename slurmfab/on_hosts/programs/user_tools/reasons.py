@@ -10,6 +10,7 @@ import re
 from typing import Dict, Match, Optional, Tuple
 
 ASK = "ask your administrators"
+ALONE = "If none of them runs, it asks for too much by itself: submit it with less."
 SHORTER = "scontrol update JobId={job} TimeLimit=HH:MM:SS"
 
 REASONS: Dict[str, str] = {
@@ -159,11 +160,12 @@ def of_all(noun: str, of: str, time: Optional[str], *, is_wall: bool) -> str:
     if time or is_wall:
         what = "run time" if is_wall else "time on %s" % noun
         return "The %s of %s is used up. Use another account or QOS, or %s." % (what, of, ASK)
-    return "All jobs together use as many %s as %s allows; it starts when some of them end." % (noun, of)
+    return ("With it, all jobs together would use more %s than %s allows; it starts when some of them end. %s"
+            % (noun, of, ALONE))  # fmt: skip
 
 
 def of_one(noun: str, of: str, per: Optional[str]) -> str:
     """The sentence about a limit of one user or account; the arguments are those of `of_all`, and whose jobs count."""
-    if per == "Account":
-        return "Your account uses as many %s as it may use at once; it starts when jobs of your account end." % noun
-    return "You use as many %s as you may use at once, by %s; it starts when jobs of yours end." % (noun, of)
+    whose = "jobs of your account" if per == "Account" else "jobs of yours"
+    return ("With it, %s would have more %s than allowed at once, by %s; it starts when %s end. %s"
+            % ("your account" if per == "Account" else "you", noun, of, whose, ALONE))  # fmt: skip

@@ -68,8 +68,9 @@ def test_the_state_is_told_as_the_lines_that_users_know() -> None:
         "14     gpu        train  PENDING  -     4     00:00:00  -",
         "",
         "Why jobs wait:",
-        "14: You use as many GPUs or other generic resources as you may use at once, by the QOS of the job or",
-        "  of its partition; it starts when jobs of yours end. [QOSMaxGRESPerUser]",
+        "14: With it, you would have more GPUs or other generic resources than allowed at once, by the QOS of",
+        "  the job or of its partition; it starts when jobs of yours end. If none of them runs, it asks for",
+        "  too much by itself: submit it with less. [QOSMaxGRESPerUser]",
     ]
 
 
