@@ -41,7 +41,7 @@ def lines() -> Iterator[str]:
     known: dict[str, dict[str, bool]] = json.loads(RECORD.read_text())
     counts = [f"{sum(played.values())} of {len(played)} on {suite} (Slurm {SERIES[suite]})"
               for suite, played in known.items()]  # fmt: skip
-    yield f"Rehearsals named these planted faults, {' and '.join(counts)}:"
+    yield f"When each was last played, rehearsals named these planted faults, {' and '.join(counts)}:"
     yield ""
     for one in REHEARSALS:
         played = {suite: some[one.name] for suite, some in known.items() if one.name in some}
