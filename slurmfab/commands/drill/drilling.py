@@ -257,7 +257,7 @@ def fault(run: Run, host: str, name: str, script: Script, most: int) -> Iterator
         except HostError as error:
             trouble = error.reason.rstrip(".")
         is_ended = not trouble
-        return trouble and f"{name} is not taken back yet: {trouble}. It ends by itself, in {most} s at the latest"
+        return trouble and f"{name} is not taken back yet ({trouble}). It ends by itself, in {most} s at the latest"
 
     try:
         trouble = applied(run, host, TimedFault(name, script.begin, script.end or ":", most))
