@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ PASSWORDS = "ann:$2y$05$abcdefghijklmnopqrstuuEI2bXlcx4qhOyTUz1TnZVZbtCVlAWZK\n"
 
 @dataclass(frozen=True)
 class Wanted:
-    """A cluster that is ejected: its file behind the addresses, and the lab that it needs."""
+    """A cluster that is ejected: the name of its lab, its file behind the addresses, and the lab that it needs."""
 
+    name: str
     text: str
     nodes: int
     database: str
@@ -65,11 +66,12 @@ class Ejected:
 def ejected(wanted: Wanted, suite: str, directories: pytest.TempPathFactory) -> Iterator[Ejected]:
     """Deploy, eject, and make the cluster anew; the directory of the scripts has an odd name."""
     scripts = directories.mktemp("ejected") / "ann's cluster"
-    spec = of_kind(LabSpec(name="hej", suite=suite, nodes=wanted.nodes, **wanted.lab))
+    spec = of_kind(LabSpec(name=wanted.name, suite=suite, nodes=wanted.nodes, **wanted.lab))
     database = (*PLATFORM.packages("database"), *PLATFORM.database.packages)
     with running_lab(installed(spec, **{wanted.database: database}), directories.mktemp("first")) as first:
-        write_files(first, wanted)
+        write_files(first, replace(wanted, relay=""))
         first.deploy()
+        write_files(first, wanted)
         succeeded(first.slurmfab("eject", "--to", str(scripts)))
         secrets = tuple(
             first.on(host, command)
@@ -99,7 +101,7 @@ def write_files(hosts: DeployedLab, wanted: Wanted) -> None:
     begin = begin.replace("ssh: {", f"ssh: {{relays: {wanted.relay}, ") if wanted.relay else begin
     hosts.inventory_path.write_text(begin + wanted.text)
     directory = hosts.inventory_path.parent / "prolog.d"
-    directory.mkdir()
+    directory.mkdir(exist_ok=True)
     (directory / "10-here").write_text(PROLOG)
     (directory / "10-here").chmod(0o755)
     passwords = directory.with_name("registry.htpasswd")

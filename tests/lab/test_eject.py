@@ -34,7 +34,7 @@ prolog: prolog.d
 
 @pytest.fixture(scope="module", params=in_turn("eject"))
 def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ejected]:
-    with ejected(Wanted(CLUSTER % KEY, 2, "ctl", down="n2"), request.param, tmp_path_factory) as made:
+    with ejected(Wanted("hej", CLUSTER % KEY, 2, "ctl", down="n2"), request.param, tmp_path_factory) as made:
         yield made
 
 

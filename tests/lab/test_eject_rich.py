@@ -70,7 +70,9 @@ BY_HAND = {"n1": RULES, "n3": RULES}
 @pytest.fixture(scope="module", params=in_turn("eject_rich"))
 def rich(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ejected]:
     text = (RICH if IS_ENTERPRISE_LINUX else OF_DEBIAN) % KEY
-    with ejected(Wanted(text, 4, "n2", NEEDED, relay="ctl", by_hand=BY_HAND), request.param, tmp_path_factory) as made:
+    with ejected(
+        Wanted("her", text, 4, "n2", NEEDED, relay="ctl", by_hand=BY_HAND), request.param, tmp_path_factory
+    ) as made:
         yield made
 
 
