@@ -40,7 +40,8 @@ def of_upgrade(known: Inventory, words: Sequence[str], output: Output) -> Refuse
     except InputError:
         raise
     except SlurmfabError as error:
-        return Refused(notes=(f"Whether the cluster has room for the upgrade is not known: {error}",))
+        why = run.failed_hosts.get(known.cluster.controller, error)
+        return Refused(notes=(f"Whether the cluster has room for the upgrade is not known: {why}",))
     silent = f"{fold(plan.silent)}: no answer, so what the upgrade needs there is not known." if plan.silent else ""
     reasons = tuple(f"On the cluster itself, the upgrade is refused: {one}" for one in plan.refusals)
     return Refused(reasons, (silent,) if silent else ())

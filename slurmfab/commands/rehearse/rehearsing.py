@@ -196,7 +196,8 @@ def questions(
             codename = gather(run, (controller,), may_prepare=False)[controller].codename
             played = workload.ask(known.cluster, run.transport)
     except SlurmfabError as error:
-        notes.append(f"The controller did not answer, and its distribution is taken from the lock: {error}")
+        why = run.failed_hosts.get(controller, error)
+        notes.append(f"The controller did not answer, and its distribution is taken from the lock: {why}")
     reasons, unknown = refused.of_upgrade(known, wanted.words, output)
     backup, note = restored.newest(known.path, wanted.identity, decrypted)
     told = tuple(filter(None, (*notes, *unknown, note)))

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.errors import HostError, InputError, SlurmfabError
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.lock import HostLock, Lock, save
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.rehearse import refused
 from slurmfab.commands.upgrade import planning
 from slurmfab.commands.upgrade.plan import Target, UpgradePlan
+from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output
 
 
@@ -62,8 +63,9 @@ def test_an_upgrade_when_nothing_says_where_it_leads_then_is_refused(known: load
 def test_an_upgrade_when_the_controller_is_silent_then_its_room_is_not_known(
     known: loading.Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_values: Any, **_options: Any) -> UpgradePlan:
-        raise SlurmfabError("mn01: no route to host")
+    def fail(run: Run, *_values: Any, **_options: Any) -> UpgradePlan:
+        run.exclude("mn01", HostError("mn01", "no route to host"))
+        raise SlurmfabError("mn01 is the controller, so nothing else was started.")
 
     monkeypatch.setattr(planning, "made", fail)
     found = refused.of_upgrade(known, ("upgrade", "--to", "26.05"), Output())
