@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from lab_cluster import AS_SLURM, PROGRAM, DeployedLab
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, succeeded
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -43,6 +43,7 @@ LEFT = (
 )
 MOMENT = "journalctl --unit={} --output=short-unix --grep='{}' --no-pager | grep -v '^--' | tail -n 1 | cut -d' ' -f1"
 IN_ORDER = "scontrol show reservation; sinfo -h -p main -o '%N %t' | sort | paste -sd ,"
+CUT = "table inet cut { chain in { type filter hook input priority -300; tcp dport 6818 drop; }; }\n"
 WELL = "No reservations in the system\nn2 idle,n3 mix"
 
 
@@ -197,3 +198,17 @@ def test_the_drills_are_in_the_history_and_in_the_report(cluster: Drilled) -> No
     done = cluster.lab.slurmfab("report", "--output", str(page))
     assert done.returncode == 0, words_of(done)
     assert "file-server" in page.read_text()
+
+
+def test_a_node_that_was_cut_off_and_is_reachable_again_when_it_is_resumed_or_deployed_to_then_is_in_service(
+    cluster: Drilled,
+) -> None:
+    shown = "sinfo -h -p main -N -n n2 -o %t"
+    for words in (("deploy",), ("resume", "n2")):
+        # Slurm leaves a node that was silent twice down for good.
+        cluster.lab.on("n2", f"nft -f - <<'END'\n{CUT}END")
+        cluster.lab.until("ctl", shown, "down*")
+        cluster.lab.on("n2", "nft delete table inet cut")
+        succeeded(cluster.lab.slurmfab(*words))
+        assert cluster.lab.on("ctl", shown) == "idle"
+    assert cluster.lab.on("ctl", f"{AS_SLURM}srun -w n2 --mem=50 hostname") == "n2"

@@ -33,6 +33,7 @@ class FakeSlurm(FakeHosts):
         closed: partitions that were drained.
         trouble: why Slurm tells nothing of nodes and jobs although it answers.
         trial: what comes of a job on each node; empty where it ran.
+        mute: nodes that do not answer when they are resumed.
     """
 
     nodes: dict[str, tuple[str, str, str]] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class FakeSlurm(FakeHosts):
     closed: list[str] = field(default_factory=list)
     trouble: str = ""
     trial: dict[str, str] = field(default_factory=dict)
+    mute: tuple[str, ...] = ()
 
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
@@ -81,8 +83,8 @@ class FakeSlurm(FakeHosts):
         if wanted["kind"] == "node-resume":
             for name in wanted["nodes"]:
                 state = self.state(name)
-                if (state.answers or wanted["even_silent"]) and (state.is_for_change or not wanted["after_change"]):
-                    self.nodes[name] = ("IDLE", "", "")
+                if not wanted["after_change"] or (state.answers and state.is_for_change):
+                    self.nodes[name] = ("IDLE+NOT_RESPONDING" if name in self.mute else "IDLE", "", "")
         if wanted["kind"] == "node-drain":
             for name in wanted["nodes"]:
                 if not (wanted["for_change"] and self.state(name).is_drained):

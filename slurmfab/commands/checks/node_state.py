@@ -91,7 +91,8 @@ def _rules(name: str, states: Set[str], reason: str, acceptance: str, resume: st
         ),
         (
             "NOT_RESPONDING" in states or reason.startswith("Not responding"),
-            "slurmctld gets no answer from its slurmd: slurmd is down, or a firewall blocks it. "
+            "slurmctld gets no answer from its slurmd: slurmd is down, a firewall blocks it, or the node was cut off, "
+            "and slurmctld, which rarely asks nodes that it has set down, has not asked it again. "
             f"Repair: {deploy(name)}; if slurmd runs there, see the checks of the group `network`, and slurmd.log",
         ),
         ("UNKNOWN" in states, f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),

@@ -34,6 +34,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import FAILED
 from slurmfab.on_hosts.agent.nodes.acceptance import SLURM
 from slurmfab.on_hosts.agent.nodes.awake import SLEEPS
+from slurmfab.on_hosts.agent.nodes.registered import SILENT
 from slurmfab.on_hosts.agent.nodes.resume import NodeResume
 from slurmfab.on_hosts.agent.nodes.timed_fault import TimedFault
 
@@ -42,10 +43,9 @@ HOLD = "hold"  # the name of the reservation among faults: it ends by itself as 
 POLL_SECONDS = 0.5
 PATIENCE = 2.0  # seconds: Slurm's commands wait for half of SlurmctldTimeout where a controller is on standby
 SAME_BOOT_SECONDS = 10.0  # by so much two times of one boot may differ
-SILENT = "Not responding"  # the reason that slurmctld gives to nodes that it sets down for their silence
 INTERRUPTED = (
     "the drill ends early, and its fault with it. If the node is down, Slurm may leave it so for half an hour, or for "
-    "good. To have it back: %s"
+    "good. To have it back:"
 )
 MOST_NAMED, MOST_TRIED = 6, 6  # so many nodes are named with why they are not fit, and tried to be reserved
 
@@ -291,7 +291,7 @@ def drilled(run: Run, one: Drill, node: str) -> Result:
             is_late = bool(end()) and bool(script.end)  # a machine that boots does not answer now, and has no fault
             watch_return(run, one, node, found)
         except BaseException:
-            run.progress.line(f"{node}: {INTERRUPTED % shlex.join(commands.update_nodes([node], 'State=RESUME'))}")
+            run.progress.line(f"{node}: {INTERRUPTED} {FAB} resume {node}")
             raise
         found.trouble = found.trouble or end()
         if is_late and not found.trouble:
@@ -346,7 +346,7 @@ def watch_return(run: Run, one: Drill, node: str, found: Measured) -> None:
             return False
         if "DOWN" in now.state.flags and is_left_down(now, is_late=is_late):
             found.is_resumed = True
-            requests.request_apply(run, run.controller, [NodeResume((node,), even_silent=is_late)], dry_run=False)
+            requests.request_apply(run, run.controller, [NodeResume((node,))], dry_run=False)
         return now.state.is_in_service
 
     # The second question is whether the resumption has helped.

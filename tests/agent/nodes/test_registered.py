@@ -133,6 +133,26 @@ def test_a_node_that_slurm_takes_out_again_is_resumed_once_and_that_is_told() ->
     assert "It was resumed once, and Slurm took it out of service again." in why(outcome)
 
 
+@pytest.mark.parametrize(
+    ("state", "port_listens", "is_resumed"),
+    [
+        ("down*|Not responding : Not responding|slurm", True, True),
+        ("down*|Not responding|slurm", False, False),
+        ("down*|broken fan|slurm", True, False),
+        ("drained*|Not responding|slurm", True, False),
+    ],
+)
+def test_a_node_that_slurm_asks_no_more_when_its_slurmd_accepts_connections_is_resumed(
+    state: str, port_listens: bool, is_resumed: bool
+) -> None:
+    with listening() as port:
+        tables = [f"n1|{state}{N2}"] * 3 + [f"n1|idle|none|root{N2}"]
+        outcome, slurm = waited(*tables, port=port if port_listens else closed_port())
+    assert (outcome.status, slurm.updates) == (
+        ("changed", [("NodeName=n1", "State=RESUME")]) if is_resumed else (outcome.status, [])
+    )
+
+
 def test_a_node_whose_slurmd_the_controller_cannot_reach_is_waited_for_no_longer() -> None:
     port = closed_port()
     outcome, _ = waited(f"n1|unknown*|none|Unknown{N2}", seconds=600, port=port)

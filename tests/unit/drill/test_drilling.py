@@ -264,7 +264,7 @@ def test_an_error_while_a_fault_lasts_then_it_is_taken_back_and_the_node_is_give
         carry_out(run, [DRILLS["link"]], "n1", lambda _: None)
     assert slurm.told == ["hold", "link", "no link", "no hold"]
     assert "n1: the drill ends early, and its fault with it." in said.getvalue()
-    assert "To have it back: scontrol update NodeName=n1 State=RESUME" in said.getvalue()
+    assert "To have it back: fab resume n1" in said.getvalue()
 
 
 def test_a_killed_slurmctld_when_a_job_is_gone_afterwards_then_has_failed() -> None:

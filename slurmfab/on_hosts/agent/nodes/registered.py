@@ -24,7 +24,9 @@ READY = "ready"
 NOT_READY = {"DOWN", "UNKNOWN", "FAIL", "FAILING", "ERROR", "INVAL", "N/A"}
 """States of sinfo(1) in which a node runs no new jobs although nobody asked for that."""
 
-RESUMABLE = ("Not responding", "Node unexpectedly rebooted")
+SILENT = "Not responding"  # the reason that slurmctld gives to nodes that it sets down for their silence
+
+RESUMABLE = (SILENT, "Node unexpectedly rebooted")
 """Prefixes of reasons for DOWN that no longer apply when slurmd answers again (ReturnToService, slurm.conf(5))."""
 
 LESS_HARDWARE = ("Low ", "gres/")
@@ -153,9 +155,13 @@ class Wait:
         states = {node: found.get(node, MISSING) for node in self.wanted.nodes}
         return {node: one for node, one in states.items() if not self.wanted.is_right(one)}
 
-    def is_back(self, node: NodeState) -> bool:
+    def is_back(self, name: str, node: NodeState) -> bool:
         """Whether a node is out of service for a reason that no longer applies."""
-        return is_back(node) or (node.answers and self.wanted.is_left_by_health(node))
+        if node.answers and self.wanted.is_left_by_health(node):
+            return True
+        # slurmctld rarely asks a node that it has set down: one that was cut off may wait for half an hour.
+        is_forgotten = "DOWN" in node.flags and not node.is_drained and node.reason.startswith(SILENT)
+        return is_back(node) or (not node.answers and is_forgotten and self.is_probed and name not in self.refusing)
 
     def has_hope(self, late: Mapping[str, NodeState]) -> bool:
         """Whether waiting may help one of the nodes, or slurmctld if it does not answer."""
@@ -170,7 +176,7 @@ class Wait:
 
     def patience(self, node: str, state: NodeState) -> float:
         """The seconds for which a node in this state may still become ready by itself."""
-        if self.is_back(state) and node not in self.resumed:
+        if self.is_back(node, state) and node not in self.resumed:
             return self.wanted.seconds
         if state.is_drained or state.is_set_by_person:
             return 0.0
@@ -178,7 +184,7 @@ class Wait:
 
     def resume_those_back(self, late: Mapping[str, NodeState]) -> None:
         """Resume nodes whose reason no longer applies, each of them once."""
-        back = {node for node, one in late.items() if self.is_back(one)} - self.resumed
+        back = {node for node, one in late.items() if self.is_back(node, one)} - self.resumed
         if back:
             self.context.run(commands.update_nodes(sorted(back), "State=RESUME"))
             self.resumed |= back

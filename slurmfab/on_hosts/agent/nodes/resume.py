@@ -16,18 +16,18 @@ AGAIN_SECONDS = 5.0  # time after which a node that is still out of service is r
 class NodeResume(NodesResource):
     """Nodes back in service.
 
-    Only nodes that slurmfab or Slurm itself took out of service are resumed, and only once their slurmd answers, unless
-    `even_silent`: a node that somebody has drained meanwhile stays drained.
+    Only nodes that slurmfab or Slurm itself took out of service are resumed: a node that somebody has drained meanwhile
+    stays drained. Those that do not answer are resumed as well, since slurmctld rarely asks nodes that are down
+    whether they answer again; they get no job before they do.
     """
 
     kind: ClassVar[str] = "node-resume"
     goal: ClassVar[str] = IN_SERVICE
     include_manual: bool = False  # whether nodes that a person took out of service without slurmfab are resumed too
     seconds: float = 60.0  # how long to wait for slurmd and for Slurm
-    # Whether to resume only nodes that a deployment has drained for a change; all other nodes, also removed ones, count
-    # as right.
+    # Whether to resume only nodes that a deployment has drained for a change, once they answer; all other nodes, also
+    # removed ones, count as right.
     after_change: bool = False
-    even_silent: bool = False  # whether nodes are resumed before they answer: slurmctld rarely asks those that are down
 
     def actual(self, context: Context) -> State:
         """Every node's state."""
@@ -42,7 +42,7 @@ class NodeResume(NodesResource):
         return IN_SERVICE if state.is_in_service else state.with_reason
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Resume each node once it answers, and wait; ResourceFailed, with states and reasons, if some are late."""
+        """Resume each node, and wait; ResourceFailed, with states and reasons, if some are late."""
         deadline = time.monotonic() + self.seconds
         resumed: Dict[str, float] = {}
         complaint = ""
@@ -68,9 +68,11 @@ class NodeResume(NodesResource):
         return not state.is_in_service
 
     def may_resume(self, state: NodeState) -> bool:
-        """Whether a node answers and is out of service for a reason that this resource may clear."""
+        """Whether a node is out of service for a reason that this resource may clear."""
         is_out = state.is_drained or bool(state.flags & {"DOWN", "FAIL"})
-        return (state.answers or self.even_silent) and is_out and (self.include_manual or not state.is_set_by_person)
+        return (
+            (state.answers or not self.after_change) and is_out and (self.include_manual or not state.is_set_by_person)
+        )
 
 
 def explain(late: Dict[str, NodeState], seconds: float, complaint: str) -> str:
