@@ -106,9 +106,8 @@ def way_to(route: Route, gateway: paramiko.SSHClient | None) -> Any:
     """What leads to a host: a channel of its jump host or relay, a proxy command, or a connection of its own."""
     if gateway is not None:
         with turn_for(SOON_SECONDS):
-            return transport_of(gateway).open_channel(
-                "direct-tcpip", (route.address, route.port), ("", 0), timeout=route.patience
-            )
+            way = (route.address, route.port), ("", 0)
+            return OrderedChannel(transport_of(gateway).open_channel("direct-tcpip", *way, timeout=route.patience))
     if route.proxy_command:
         return paramiko.ProxyCommand(route.proxy_command)
     failure: OSError = OSError(f"{route.address} has no address")
@@ -122,6 +121,32 @@ def way_to(route: Route, gateway: paramiko.SSHClient | None) -> Any:
         else:
             return sock
     raise failure
+
+
+class OrderedChannel:
+    """A channel of a jump host or relay, through which nothing is sent after its close.
+
+    With data for a channel that it has closed, sshd ends the whole connection, and all that go through it (channels.c:
+    "referred to nonexistent channel"). paramiko looks whether a channel is closed, and sends later, in several threads.
+    """
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self.channel = channel
+        self.sending = threading.Lock()
+
+    def send(self, data: bytes) -> int:
+        """Send what fits; as of a socket."""
+        with self.sending:
+            return self.channel.send(data)
+
+    def close(self) -> None:
+        """Close it, after what is being sent."""
+        with self.sending:
+            self.channel.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the channel's own."""
+        return getattr(self.channel, name)
 
 
 class GreedySocket(socket.socket):
@@ -236,13 +261,13 @@ class PatientTransport(paramiko.Transport):
     `sock`: a socket, or a channel of a jump host or relay.
     """
 
-    def __init__(self, sock: socket.socket | paramiko.Channel, **arguments: Any) -> None:
+    def __init__(self, sock: Any, **arguments: Any) -> None:
         super().__init__(sock, **arguments)
         sock.settimeout(LOOK_SECONDS)
 
     def stop_thread(self) -> None:
         """End the thread now: the end of the connection wakes it."""
-        if isinstance(self.sock, paramiko.Channel):
+        if not isinstance(self.sock, socket.socket):
             self.active = False
             self.packetizer.close()
             self.sock.close()

@@ -15,11 +15,17 @@ from lab_user import words_of
 from stock import Stock
 from suites import SUITES
 
+from slurmfab.cluster.inventory import loading
+from slurmfab.core.engine import session
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.core.engine.session import Output
+from slurmfab.hosts.fan_out import on_each
 from slurmfab.lab.layout import LabLayout
 
 pytestmark = pytest.mark.lab
 
 NODES = ("n1", "n2", "n3")
+LOGINS_AGAIN = 30  # so often, sshd ended the connection several times for data of a channel that was closed before
 LEFT_OUT = 3
 HOLD = "touch /run/asked; until [ -e /run/go ]; do sleep 0.1; done"
 """What a start file of the login shell does before the agent of a host may start."""
@@ -122,6 +128,18 @@ def test_checks_and_ssh_when_nodes_are_behind_a_relay_then_reach_them(far: Far) 
     far.relays("ctl")
     succeeded(far.hosts.slurmfab("check-cluster", "--only", "reachable,munge"))
     assert far.hosts.slurmfab("ssh", "n3", "hostname").stdout.strip() == "n3"
+
+
+def test_a_relay_when_hosts_behind_it_are_logged_in_to_again_and_again_then_keeps_its_connection(far: Far) -> None:
+    far.relays("ctl")
+    known = loading.load(far.hosts.inventory_path)
+    run = session.start(known, "", Output(), RunOptions("status"))
+    logins = far.logins("ctl", far.deployer)
+    with session.ending(run, tells=False):
+        for _ in range(LOGINS_AGAIN):
+            answers = dict(on_each(NODES, run.transport.log_in_again))
+            assert not any(isinstance(answer, Exception) for answer in answers.values()), answers
+    assert far.logins("ctl", far.deployer) == logins + 1
 
 
 def test_a_relay_that_dies_while_hosts_are_asked_then_another_takes_its_place(far: Far) -> None:

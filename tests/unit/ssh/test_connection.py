@@ -20,6 +20,7 @@ from slurmfab.hosts.connection import (
     KEEPALIVE_SECONDS,
     NO_KEY,
     UNACKNOWLEDGED_SECONDS,
+    OrderedChannel,
     connect,
     explained,
     load_key,
@@ -368,3 +369,37 @@ def test_small_packets_leave_at_once() -> None:
         assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == UNACKNOWLEDGED_SECONDS * 1000
         transport.close()
+
+
+class SlowChannel(paramiko.Channel):
+    """A channel that takes its time to send, as paramiko's does between its look at `closed` and the message."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.messages: list[str] = []
+        self.begun, self.may_go_on = threading.Event(), threading.Event()
+
+    def send(self, data: bytes) -> int:  # type: ignore[override] # as of a socket
+        self.begun.set()
+        assert self.may_go_on.wait(10)
+        self.messages.append("data")
+        return len(data)
+
+    def close(self) -> None:
+        self.messages.append("close")
+
+
+def test_a_channel_through_another_host_when_it_is_closed_while_data_is_sent_then_the_data_goes_first() -> None:
+    channel = SlowChannel()
+    ordered = OrderedChannel(channel)
+    sending = threading.Thread(target=ordered.send, args=(b"x",))
+    closing = threading.Thread(target=ordered.close)
+    sending.start()
+    assert channel.begun.wait(10)
+    closing.start()
+    closing.join(0.05)
+    channel.may_go_on.set()
+    sending.join(10)
+    closing.join(10)
+    assert channel.messages == ["data", "close"]
+    assert ordered.chanid == 0, "all else is the channel's own"
