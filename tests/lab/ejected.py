@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +69,8 @@ def ejected(wanted: Wanted, suite: str, directories: pytest.TempPathFactory) -> 
     spec = of_kind(LabSpec(name=wanted.name, suite=suite, nodes=wanted.nodes, **wanted.lab))
     database = (*PLATFORM.packages("database"), *PLATFORM.database.packages)
     with running_lab(installed(spec, **{wanted.database: database}), directories.mktemp("first")) as first:
-        write_files(first, replace(wanted, relay=""))
-        first.deploy()
         write_files(first, wanted)
+        first.deploy()
         succeeded(first.slurmfab("eject", "--to", str(scripts)))
         secrets = tuple(
             first.on(host, command)
@@ -101,7 +100,7 @@ def write_files(hosts: DeployedLab, wanted: Wanted) -> None:
     begin = begin.replace("ssh: {", f"ssh: {{relays: {wanted.relay}, ") if wanted.relay else begin
     hosts.inventory_path.write_text(begin + wanted.text)
     directory = hosts.inventory_path.parent / "prolog.d"
-    directory.mkdir(exist_ok=True)
+    directory.mkdir()
     (directory / "10-here").write_text(PROLOG)
     (directory / "10-here").chmod(0o755)
     passwords = directory.with_name("registry.htpasswd")
