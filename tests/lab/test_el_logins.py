@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import el_sshd_pam
 import pytest
 from lab_cluster import ExtendedLab, succeeded
 from lab_user import log_in, new_key
+from sshd_pam import ENTERPRISE_LINUXS
 from stock import Stock
 
 from slurmfab.cluster.slurm.platform import EL_SMD
@@ -35,7 +35,7 @@ session     [success=1 default=ignore]                   pam_succeed_if.so servi
 session     required                                     pam_unix.so
 """
 POSTLOGIN = "session     optional                   pam_umask.so silent\n"
-FILES = {"sshd": el_sshd_pam.TEXT, "password-auth": PASSWORD_AUTH, "postlogin": POSTLOGIN}
+FILES = {"sshd": ENTERPRISE_LINUXS, "password-auth": PASSWORD_AUTH, "postlogin": POSTLOGIN}
 
 WANTED = """\
 slurm: {{packages: el-smd, version: "24.11.*"}}
@@ -85,5 +85,5 @@ def test_a_user_with_a_job_when_logging_in_then_the_login_is_in_its_control_grou
 
 def test_a_node_when_opened_again_then_sshds_file_has_the_bytes_of_before(site: Site) -> None:
     site.deploy("")
-    assert site.lab.on("n1", "cat /etc/pam.d/sshd") == el_sshd_pam.TEXT.strip()
+    assert site.lab.on("n1", "cat /etc/pam.d/sshd") == ENTERPRISE_LINUXS.strip()
     assert site.log_in("id -un") == (0, "ann\n")

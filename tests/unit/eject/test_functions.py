@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from sshd_pam import AUTHSELECTS, COMMON, DEBIANS, ENTERPRISE_LINUXS
 
 from slurmfab.commands.eject.saying import say
 from slurmfab.commands.eject.script import Script
@@ -21,31 +22,6 @@ from slurmfab.on_hosts.agent.people.node_logins import NodeLogins
 from slurmfab.on_hosts.agent.slurm import package_source
 from slurmfab.on_hosts.agent.slurm.package_source import SlurmSource
 
-DEBIANS = """\
-@include common-auth
-account    required     pam_nologin.so
-@include common-account
-session    required     pam_loginuid.so
-@include common-session
-@include common-password
-"""
-COMMON = (
-    "session\t[default=1]\t\t\tpam_permit.so\nsession\trequired\tpam_unix.so \nsession\toptional\tpam_systemd.so \n"
-)
-ENTERPRISE_LINUXS = """\
-auth       substack     password-auth
-account    required     pam_sepermit.so
-account    include      password-auth
-session    required     pam_selinux.so close
-session    include      password-auth
-"""
-AUTHSELECTS = """\
-auth        required                                     pam_env.so
-session     optional                                     pam_keyinit.so revoke
--session    optional                                     pam_systemd.so
-session     [success=1 default=ignore]                   pam_succeed_if.so service in crond \\
-    quiet use_uid
-"""
 RELEASE = "VERSION_CODENAME=trixie\n"
 ONE_LINE = """\
 # deb http://old.example trixie main
