@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import ExtendedLab, eventually
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -49,15 +49,8 @@ done; cat /var/lib/*/node-exporter/x.prom"""
 
 
 @dataclass
-class Watched:
+class Watched(ExtendedLab):
     """A cluster of two nodes whose controller has Prometheus."""
-
-    lab: DeployedLab
-    without: str
-
-    def write(self, key: str) -> None:
-        """Write the cluster file with this key."""
-        self.lab.inventory_path.write_text(self.without + key)
 
     def ask(self, query: str) -> list[dict[str, Any]]:
         """The series that Prometheus has for a query now."""
