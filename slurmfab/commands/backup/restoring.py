@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmfab.base.errors import HostError, HostKeyChanged, HostKeyUnknown, InputError, SlurmfabError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import MUNGE_KEY, SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
@@ -101,11 +102,12 @@ def overwrite_refusal(backup: Backup, present: PresentState, controller: str) ->
 
 def orphans(backup: Backup, present: PresentState) -> dict[int, tuple[str, ...]]:
     """The nodes, sorted, of each job that runs and is not in the backup, by job id."""
-    found: dict[int, list[str]] = {}
-    for node, steps in present.steps.items():
-        for number in numbers(steps):
-            if not is_known(backup, number):
-                found.setdefault(number, []).append(node)
+    found = grouped(
+        (number, node)
+        for node, steps in present.steps.items()
+        for number in numbers(steps)
+        if not is_known(backup, number)
+    )
     return {number: tuple(sorted(nodes)) for number, nodes in sorted(found.items())}
 
 

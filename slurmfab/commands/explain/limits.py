@@ -133,14 +133,17 @@ def of_qos(e: Evidence, job: Attempt, found: re.Match[str]) -> HeldBy:
         amount = in_use(e, job, qos, found, name) or recorded(e.qos.get(qos, {}), name, found["what"])
         if amount:
             return HeldBy(f"QOS {qos} allows {whom} {{}}", amount, user, accounts, qos, bool(found["minutes"]))
-    mine = [e.qos_of.get(one, "") for one in job.partition.split(",")]
-    return HeldBy("", None, user, accounts, "" if any(mine) else job.qos)
+    return HeldBy("", None, user, accounts, "" if of_partitions(e, job) else job.qos)
 
 
 def of_job(e: Evidence, job: Attempt) -> list[str]:
     """The QOS of a job's partitions, and its own."""
-    mine = [e.qos_of.get(one, "") for one in job.partition.split(",")]
-    return list(dict.fromkeys(filter(None, (*mine, job.qos))))
+    return list(dict.fromkeys(filter(None, (*of_partitions(e, job), job.qos))))
+
+
+def of_partitions(e: Evidence, job: Attempt) -> list[str]:
+    """The QOS of a job's partitions."""
+    return [qos for one in job.partition.split(",") if (qos := e.qos_of.get(one))]
 
 
 def in_use(e: Evidence, job: Attempt, qos: str, found: re.Match[str], name: str) -> Amount | None:

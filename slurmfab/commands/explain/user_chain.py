@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 
+from slurmfab.base.grouping import grouped
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.explain import waiting
 from slurmfab.commands.explain.chain import MOST_NAMED, Link, clock, listed
@@ -51,10 +52,12 @@ def may_run(e: Evidence, user: str, *, has_database: bool) -> Iterator[Link]:
 
 def homes(user: str, accounts: Mapping[str, Mapping[str, str]]) -> Iterator[Link]:
     """Where the user, or the home directory, is missing or has no space."""
-    faults: dict[str, list[str]] = {}
-    for host, found in accounts.items():
-        for fault in filter(None, (home_fault(user, found), login_fault(user, found))):
-            faults.setdefault(fault, []).append(host)
+    faults = grouped(
+        (fault, host)
+        for host, found in accounts.items()
+        for fault in (home_fault(user, found), login_fault(user, found))
+        if fault
+    )
     for fault, hosts in faults.items():
         quote = Quote(
             0,
@@ -107,10 +110,7 @@ def may_submit(e: Evidence, user: str) -> Iterator[Link]:
 
 def why_they_wait(e: Evidence, jobs: list[Attempt]) -> Iterator[Link]:
     """Why the user's jobs wait, those with the same reason together."""
-    groups: dict[str, list[Attempt]] = {}
-    for job in jobs:
-        groups.setdefault(job.reason, []).append(job)
-    for same in groups.values():
+    for same in grouped((job.reason, job) for job in jobs).values():
         found = list(waiting.links(e, same[0], was_requeued=False))
         why = found[-1].text.partition(": ")[2] if found else waiting.sentence(same[0])
         verb = "wait" if len(same) > 1 else "waits"
@@ -120,9 +120,7 @@ def why_they_wait(e: Evidence, jobs: list[Attempt]) -> Iterator[Link]:
 
 def how_they_ended(e: Evidence, user: str, jobs: list[Attempt]) -> Iterator[Link]:
     """How the user's jobs of the last day ended, those alike together."""
-    meanings: dict[str, list[Attempt]] = {}
-    for one in jobs:
-        meanings.setdefault("" if one.state in GOOD else endings.meaning(one.state, one.code), []).append(one)
+    meanings = grouped(("" if one.state in GOOD else endings.meaning(one.state, one.code), one) for one in jobs)
     good = len(meanings.pop("", ()))
     if jobs:
         number = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}"

@@ -49,13 +49,13 @@ def stand_ins(cluster: Cluster, there: Sequence[str], shell: Shell) -> None:
 def missing(former: Cluster, known: Cluster, there: Sequence[str], shell: Shell) -> Iterator[str]:
     """Yield a sentence for each program that slurm.conf newly names, and a host of the twin has not."""
     old = {(key, path) for key, path, _ in programs(former)}
-    found: dict[tuple[str, str], list[str]] = {}
+    first: dict[tuple[str, str], str] = {}
     for key, path, host in programs(known):
         if host in there and (key, path) not in old:
-            found.setdefault((key, path), []).append(host)
-    for (key, path), hosts in found.items():
-        if shell(f"[ -x {shlex.quote(path)} ] || echo no", hosts[0]).strip():
-            yield f"{key}: the twin's {hosts[0]} has no program {path}, or may not execute it. Have the hosts got it?"
+            first.setdefault((key, path), host)
+    for (key, path), host in first.items():
+        if shell(f"[ -x {shlex.quote(path)} ] || echo no", host).strip():
+            yield f"{key}: the twin's {host} has no program {path}, or may not execute it. Have the hosts got it?"
 
 
 def words(cluster: Cluster) -> set[tuple[str, str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slurmfab.base.errors import HostError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import expand
 from slurmfab.cluster.inventory.cluster import Partition
 from slurmfab.cluster.slurm.conf_text import split_commas
@@ -382,7 +383,7 @@ def outcome(before: Before, counted: JobTally | None, after: Sequence[Fate], err
         counted,
         _sentences(worse, "after the change"),
         tuple(one for one in errors if _without_numbers(one) not in known),
-        _grouped((new.job, _moved(old, new)) for old, new in pairs if _moved(old, new)),
+        _alike((new.job, _moved(old, new)) for old, new in pairs if _moved(old, new)),
     )
 
 
@@ -419,14 +420,12 @@ def _is_worse(old: Fate, new: Fate) -> bool:
 
 def _sentences(fates: Iterable[Fate], when: str) -> tuple[str, ...]:
     """One sentence for each state and reason."""
-    return _grouped((one.job, f"{WORDS[one.state]} {when}{': ' * bool(one.why)}{one.why}") for one in fates)
+    return _alike((one.job, f"{WORDS[one.state]} {when}{': ' * bool(one.why)}{one.why}") for one in fates)
 
 
-def _grouped(told: Iterable[tuple[TwinJob, str]]) -> tuple[str, ...]:
+def _alike(told: Iterable[tuple[TwinJob, str]]) -> tuple[str, ...]:
     """One sentence for each thing that is told of some kinds of jobs."""
-    groups: dict[tuple[bool, str], list[TwinJob]] = {}
-    for job, text in told:
-        groups.setdefault((job.is_plain, text), []).append(job)
+    groups = grouped(((job.is_plain, text), job) for job, text in told)
     return tuple(
         f"{_kinds(jobs)} {text.rstrip('.')}. Such as those of {jobs[0].title}." for (_, text), jobs in groups.items()
     )

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple, TextIO
 
 from slurmfab.base import terminal
 from slurmfab.base.exit_codes import DONE, FAILURE, SOMETHING_TO_DO
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.terminal import BOLD, DIM, GREEN, RED, YELLOW, Paint
@@ -96,10 +97,7 @@ def durations(
     has more such groups of hosts. `at_once`: the part of the compute nodes that an upgrade does at a time; 0 for other
     commands.
     """
-    phases: dict[str, list[tuple[int, Step]]] = {}
-    for number, steps in enumerate(runs):
-        for step in steps:
-            phases.setdefault(step.phase, []).append((number, step))
+    phases = grouped((step.phase, (number, step)) for number, steps in enumerate(runs) for step in steps)
     found = []
     for phase, some in phases.items():
         hosts = tuple(dict.fromkeys(step.host for _, step in some))
