@@ -9,7 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import ExtendedLab, succeeded
+from lab_user import words_of
+from lying_agent import honest_again, make_liar
 from stock import Stock, in_turn
+
+from slurmfab.base.exit_codes import FAILURE
 
 pytestmark = pytest.mark.lab
 
@@ -41,6 +45,32 @@ skopeo copy docker-archive:/tmp/image.tar dir:/tmp/own
 """
 BY_SYSTEM = "python3 -c 'import urllib.request as one; print(one.urlopen(\"https://ctl:5001/v2/\").status)'"
 """What a program prints that trusts what the system does, as Apptainer and curl."""
+
+PLACE = "/etc/docker/registry/slurmfab"
+FORGED = f"""\
+cd {PLACE} && cp -p authority.pem ca.crt server.pem /root/
+cat >/root/forged.conf <<END
+[req]
+distinguished_name = name
+x509_extensions = extensions
+prompt = no
+[name]
+CN = {{0}}
+[extensions]
+subjectKeyIdentifier = hash
+basicConstraints = critical, CA:TRUE
+END
+openssl req -x509 -config /root/forged.conf -key authority.pem -days 10950 -out /root/forged.crt
+"""
+"""Makes a certificate with the key and the name of the registry's authority, and without its constraints."""
+
+LIE = """\
+def lie(told):
+    if 'facts' in told:
+        told['facts']['registry_ca'] = open('/root/forged.crt').read().strip()
+        return told
+"""
+TRUST = "sha256sum /etc/containers/certs.d/ctl:5000/ca.crt /usr/local/share/ca-certificates/slurmfab-registry.crt"
 
 LEFT = (
     "ls /usr/local/share/ca-certificates/slurmfab* /etc/ssl/certs/slurmfab* 2>/dev/null; "
@@ -91,7 +121,7 @@ def test_registry_when_the_file_names_its_host_then_it_answers_on_one_address_al
     ]
     found = site.check()
     assert set(found.values()) == {"passed"}
-    assert sum(name.startswith("registry_") for name in found) == 2 * len(("ctl", "n1")), found
+    assert sum(name.startswith("registry_") for name in found) == 3 * len(("ctl", "n1")), found
 
 
 def test_image_when_somebody_without_a_login_sends_it_then_it_is_refused(site: Site) -> None:
@@ -131,6 +161,66 @@ def test_images_of_others_when_only_the_sites_are_wanted_then_they_are_rejected_
     site.on("n1", f"{SAVED} && cd / && {AS_ANN} sh -c '{OWN_POLICY}'")
     site.deploy(REGISTRY)
     assert "reject" not in site.lab.on("n1", "cat /etc/containers/policy.json")
+
+
+def test_authority_when_root_of_its_host_puts_another_certificate_in_its_place_then_no_other_host_trusts_it(
+    site: Site,
+) -> None:
+    before = site.lab.on("n1", TRUST)
+    name = site.lab.on("ctl", f"openssl x509 -in {PLACE}/ca.crt -noout -subject -nameopt RFC2253").partition("CN=")[2]
+    site.lab.on("ctl", FORGED.format(name))
+
+    site.lab.on("ctl", f"cp /root/forged.crt {PLACE}/ca.crt")
+    planned = words_of(site.lab.slurmfab("plan"))
+    assert "it has no name constraints, so it could vouch for every server. No other host trusts it" in planned
+    told = site.check()
+    assert told["registry_is_trusted_by_the_locks_authority_alone/ctl"] == "failed", told
+    assert told["registry_is_trusted_by_the_locks_authority_alone/n1"] == "passed", told
+    site.deploy(REGISTRY)
+    assert site.lab.on("ctl", f"cmp /root/ca.crt {PLACE}/ca.crt && echo same") == "same", "what the check said to do"
+    assert set(site.check().values()) == {"passed"}
+
+    # With the authority itself, which root of the host has, nobody believes it either; nor does the host make another.
+    site.lab.on("ctl", f"cd {PLACE}; openssl pkey -in authority.pem >/root/key")
+    site.lab.on("ctl", f"cd {PLACE}; cat /root/key /root/forged.crt >authority.pem; cp /root/forged.crt ca.crt")
+    refused = site.lab.slurmfab("deploy")
+    assert refused.returncode == FAILURE, words_of(refused)
+    assert "the authority that other hosts trust is not in" in words_of(refused)
+    assert site.lab.on("n1", TRUST) == before
+    site.lab.on("ctl", f"cd {PLACE}; cp -p /root/authority.pem /root/ca.crt /root/server.pem .")
+
+    make_liar(site.lab, "ctl", LIE)
+    refused = site.lab.slurmfab("deploy")
+    honest_again(site.lab, "ctl")
+    assert refused.returncode == FAILURE, words_of(refused)
+    assert "it told of a certificate of its image registry's authority that is not there" in words_of(refused)
+    site.deploy(REGISTRY)
+    assert site.lab.on("n1", TRUST) == before
+
+
+def test_authority_when_it_is_another_one_than_hosts_have_then_that_is_told_and_asked_for(site: Site) -> None:
+    before = site.lab.on("n1", TRUST)
+    # As after a reinstallation, or by root of the host: all is of slurmfab's make, but with another key.
+    site.lab.on("ctl", f"rm {PLACE}/*")
+    for task in ("plan", "deploy"):
+        site.lab.slurmfab(task)
+    assert site.lab.on("ctl", f"ls {PLACE}", check=False) == "", "no other one is made unasked"
+    assert site.lab.on("n1", TRUST) == before
+    site.write(REGISTRY)
+    said = words_of(succeeded(site.lab.slurmfab("deploy", "--allow", "registry-authority")))
+    assert "All hosts get to trust the authority of the image registry on ctl" in said
+    after = site.lab.on("n1", TRUST)
+    assert after != before
+    assert set(site.check().values()) == {"passed"}
+    site.lab.on("ctl", f"cp -p /root/authority.pem /root/ca.crt /root/server.pem {PLACE}/")
+    for task in ("plan", "deploy"):
+        refused = words_of(site.lab.slurmfab(task))
+        assert "is not the one that the lock has" in refused, refused
+        assert "deploy --allow registry-authority" in refused
+    assert site.lab.on("n1", TRUST) == after
+    succeeded(site.lab.slurmfab("deploy", "--allow", "registry-authority"))
+    assert site.lab.on("n1", TRUST) == before
+    site.deploy(REGISTRY)
 
 
 def test_docker_when_the_file_names_its_users_then_these_alone_send_and_fetch_images(site: Site) -> None:

@@ -17,7 +17,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict
 
 from slurmfab.base import atomic_file, strict_json
-from slurmfab.base.answers import STRICT, Address, Digest, HostKeyText, Id, Label, Phrase, Program, Word, pattern
+from slurmfab.base.answers import (
+    STRICT,
+    Address,
+    Certificate,
+    Digest,
+    HostKeyText,
+    Id,
+    Label,
+    Phrase,
+    Program,
+    Word,
+    pattern,
+)
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
@@ -106,6 +118,8 @@ class Lock:
     # SlurmdSpoolDir where the cluster file names none; empty in locks of clusters that have FORMER_SPOOL, and before
     # the first deployment
     spool: Spool = ""
+    # the certificate by which all hosts know the cluster's image registry; empty for none
+    registry_ca: Certificate = ""
 
     @property
     def spool_directory(self) -> str:
@@ -196,7 +210,7 @@ def is_new_to(lock: Lock, host: str) -> bool:
 def values_of(lock: Lock) -> dict[str, Any]:
     """A lock as JSON values."""
     values: dict[str, Any] = adapter().dump_python(lock, mode="json")
-    for name in ("signers", "upgrade", "spool"):
+    for name in ("signers", "upgrade", "spool", "registry_ca"):
         if not values[name]:
             del values[name]
     for host in values["hosts"].values():

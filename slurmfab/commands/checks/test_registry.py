@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.registry import Registry
 from slurmfab.commands.checks.hosts import CheckedHost, last_object, last_words
 from slurmfab.commands.checks.wanted import deploy
+from slurmfab.core.plan.phases.registry import TRUSTED
+from slurmfab.core.plan.registry_authority import fingerprint
+from slurmfab.on_hosts.agent.core.host_paths import REGISTRY_CA
+from slurmfab.on_hosts.agent.files.trusted_authority import FILE
 
 SECONDS = 10
 DAYS = 30  # a certificate that ends earlier is told
@@ -64,6 +70,25 @@ def test_registry_answers_with_its_certificate(image_host: CheckedHost, cluster:
         assert answer.ends > DAYS * DAY, (
             f"the certificate of {place} ends in {answer.ends / DAY:.0f} days. Repair: {deploy(registry.host)}"
         )
+
+
+def test_registry_is_trusted_by_the_locks_authority_alone(
+    image_host: CheckedHost, cluster: Cluster, lock: Lock
+) -> None:
+    """the host trusts the registry by the authority that the lock has, and by no other one in its place"""
+    registry = wanted(cluster)
+    repair = f"Repair: {deploy(*dict.fromkeys((registry.host, image_host.name)))}"
+    assert lock.registry_ca, f"the lock has no authority of the registry yet. {repair}"
+    paths = [f"{directory}/{place}/ca.crt" for directory in TRUSTED for place in registry.places]
+    paths += [FILE, *((REGISTRY_CA,) if image_host.name == registry.host else ())]
+    found = {
+        path: sha
+        for sha, path in (
+            line.split() for line in image_host.run(f"sha256sum -- {shlex.join(paths)} 2>/dev/null").stdout.splitlines()
+        )
+    }
+    wrong = [path for path in paths if found.get(path) != fingerprint(lock.registry_ca)]
+    assert not wrong, f"{' and '.join(wrong)} of {image_host.name} is not the certificate that the lock has. {repair}"
 
 
 def test_registry_takes_no_image_without_a_login(image_host: CheckedHost, cluster: Cluster) -> None:

@@ -121,8 +121,8 @@ def makers(plan: Plan) -> dict[str, str]:
 
 def authorities(plan_input: PlanInput) -> dict[str, str]:
     """The paths of certificates of authorities on the hosts that make them, by the texts that others have of them."""
-    texts = {f"{facts.registry_ca}\n" for facts in plan_input.facts.values() if facts.registry_ca}
-    return dict.fromkeys(texts, REGISTRY_CA)
+    known = plan_input.lock.registry_ca
+    return {f"{known}\n": REGISTRY_CA} if known else {}
 
 
 def phases_of(plan: Plan, host: str, script: Script) -> dict[str, list[str]]:

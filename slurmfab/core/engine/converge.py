@@ -11,7 +11,7 @@ from slurmfab.base.grouping import grouped
 from slurmfab.core.engine import drift, id_migration, notices, refused_files, shared_state
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.phase_run import PhaseRun
-from slurmfab.core.engine.planning import exclude_unfit_hosts, exclude_without_packages
+from slurmfab.core.engine.planning import exclude_lying_authority, exclude_unfit_hosts, exclude_without_packages
 from slurmfab.core.engine.report import Report, Step
 from slurmfab.core.engine.requests import gather, hosts_to_ask, request_apply, require_claim, take_claim
 from slurmfab.core.engine.run import Run
@@ -119,7 +119,9 @@ def survey(run: Run, *, may_prepare: bool) -> tuple[PlanInput, list[Step]]:
     facts = gather(run, run.remaining(hosts_to_ask(run)), may_prepare=may_prepare)
     plan_input = exclude_unfit_hosts(run, facts)
     exclude_without_packages(run, plan_input)
-    return plan_input, compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts)))
+    steps = compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts)))
+    exclude_lying_authority(run, plan_input, steps)
+    return plan_input, steps
 
 
 def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from slurmfab.base.errors import UNCHANGED, HostFailed, InputError, Unreachable, refuse
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import (
     deb_files,
@@ -23,10 +24,11 @@ from slurmfab.cluster.inventory.loading import Inventory, with_lines
 from slurmfab.core.engine import older_copy, passwords
 from slurmfab.core.engine.actor import stamp
 from slurmfab.core.engine.notices import newly_trusted
+from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.impact.approvals import Approvals
 from slurmfab.core.impact.disruptive_changes import LOST_LIMITS
-from slurmfab.core.plan import mig
+from slurmfab.core.plan import mig, registry_authority
 from slurmfab.core.plan.phases.database import require_slurmdbd
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import LocalInput, PlanInput
@@ -102,6 +104,10 @@ def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_script
     run.require_controller()
     fit = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
     plan_input = make_plan_input(inventory, fit, local, approvals)
+    if doubtful := doubtful_authority(run, plan_input):
+        run.require_controller()
+        fit = {host: fact for host, fact in fit.items() if host != doubtful}
+        plan_input = make_plan_input(inventory, fit, local, approvals)
     older_copy.refuse(run, plan_input.conf_before.nodes)
     refuse_unfit(inventory, plan_input, hosts=run.hosts, failed=run.failed_hosts, allowed=approvals.allowed)
     if silent := [host for host, error in run.failed_hosts.items() if isinstance(error, Unreachable)]:
@@ -110,6 +116,43 @@ def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_script
         run.progress.line(f"{line}.")
     run.update_lock(plan_input.lock)
     return plan_input
+
+
+def doubtful_authority(run: Run, plan_input: PlanInput) -> str:
+    """The host of the image registry if it is excluded, as other hosts cannot trust its authority; empty for none.
+
+    Tells what becomes of the authority: taken for the first time or anew, or not taken, and then put right by its host.
+    """
+    registry, known = plan_input.cluster.registry, run.inventory.lock.registry_ca
+    if registry is None:
+        return ""
+    before = replace(plan_input, lock=replace(plan_input.lock, registry_ca=known))
+    taken = registry_authority.judge(before, run.options.approvals.allowed)
+    was_told = any(step.phase == "registry certificate" for step in run.steps)
+    if taken.is_other or (taken.doubt and was_told):
+        run.exclude(registry.host, HostFailed(registry.host, taken.doubt))
+        return registry.host
+    if taken.doubt:
+        run.progress.line(f"{registry.host}: {taken.doubt}; {FAB} deploy has the host put it right.")
+    elif taken.certificate not in ("", known):
+        which = registry_authority.fingerprint(taken.certificate)
+        run.progress.line(
+            f"All hosts get to trust the authority of the image registry on {registry.host}, SHA-256 {which}."
+        )
+    return ""
+
+
+def exclude_lying_authority(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
+    """Exclude the registry's host if it tells of a certificate that is not taken, and then of none that differs."""
+    registry = plan_input.cluster.registry
+    host = registry.host if registry else ""
+    told = plan_input.facts[host].registry_ca if host in plan_input.facts else ""
+    own = [step for step in steps if (step.host, step.phase) == (host, "registry certificate")]
+    if own and told not in ("", plan_input.lock.registry_ca) and not any(step.differs for step in own):
+        run.exclude(
+            host, HostFailed(host, "it told of a certificate of its image registry's authority that is not there")
+        )
+        run.require_controller()
 
 
 def make_plan_input(
@@ -127,9 +170,13 @@ def make_plan_input(
     """
     may_move, may_lose = approvals.move_ids, LOST_LIMITS in approvals.allowed
     lock = pin(inventory.cluster, inventory.lock, facts, move_ids=may_move, may_lose=may_lose)
-    return PlanInput(
+    found = PlanInput(
         cluster=inventory.cluster, lock=lock, facts=facts, move_ids=may_move, prune=approvals.prune, **vars(local)
     )
+    if not inventory.cluster.registry and not lock.registry_ca:
+        return found
+    taken = registry_authority.judge(found, approvals.allowed)
+    return replace(found, lock=replace(lock, registry_ca=taken.certificate))
 
 
 def refuse_unfit(

@@ -235,7 +235,12 @@ UNKNOWN_NODES = "unknown-nodes"
 
 Runs refuse that; see `slurmfab.core.engine.older_copy`."""
 
-KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES)  # the names that `--allow` takes
+REGISTRY_AUTHORITY = "registry-authority"
+"""Another of its own kind: hosts get to trust another authority of the image registry than the one in the lock.
+
+A deployment leaves the registry's host out; see `slurmfab.core.plan.registry_authority`."""
+
+KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES, REGISTRY_AUTHORITY)  # the names that `--allow` takes
 
 
 def disruptions(

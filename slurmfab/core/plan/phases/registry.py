@@ -15,10 +15,13 @@ from slurmfab.base.paths import (
     REGISTRY_USERS,
     UNIT_FILES,
 )
+from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.registry import Registry
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import CERTIFICATES, OPENSSL, REGISTRY_SERVER
-from slurmfab.core.plan.own_address import own_address, trusted_address
+from slurmfab.core.impact.disruptive_changes import REGISTRY_AUTHORITY
+from slurmfab.core.plan import registry_authority
+from slurmfab.core.plan.own_address import own_address
 from slurmfab.core.plan.phases.capability import HEAD, owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -48,7 +51,17 @@ def certificate(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     registry = plan_input.cluster.registry
     if registry is None or host != registry.host:
         return ()
-    return (ServerCertificate(certified(plan_input, registry), ACCOUNT),)
+    names, known = registry_authority.certified(plan_input), plan_input.lock.registry_ca
+    told = plan_input.facts[host].registry_ca if host in plan_input.facts else ""
+    return (
+        ServerCertificate(
+            names,
+            ACCOUNT,
+            known=registry_authority.fingerprint(known if registry_authority.serves(known, names) else ""),
+            allow=f"{FAB} deploy --allow {REGISTRY_AUTHORITY}",
+            refused=registry_authority.fingerprint(told if told != known else ""),
+        ),
+    )
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -134,19 +147,8 @@ def address(plan_input: PlanInput, registry: Registry) -> str:
     return own_address(plan_input, registry.host, registry.address or "")
 
 
-def certified(plan_input: PlanInput, registry: Registry) -> tuple[str, ...]:
-    """All names and addresses by which hosts reach the registry, sorted."""
-    host = registry.host
-    names = {
-        *plan_input.names(host),
-        plan_input.address(host),
-        trusted_address(plan_input, host, registry.address or ""),
-    }
-    return tuple(sorted(names))
-
-
 def trust(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The certificate by which a host knows the registry; what the host has stays while the registry's is silent.
+    """The certificate by which a host knows the registry, which the lock has: see `registry_authority`.
 
     Apptainer, curl and others look into the system's own store; the authority can vouch for the registry alone.
     """
@@ -154,11 +156,11 @@ def trust(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if registry is None:
         gone = owned(plan_input, host, TRUST, ())
         return (TrustedAuthority(""), *gone) if gone else ()
-    known = plan_input.facts.get(registry.host)
-    if known is None or not known.registry_ca:
+    known = plan_input.lock.registry_ca
+    if not known:
         return ()
     paths = (f"{directory}/{place}/ca.crt" for directory in TRUSTED for place in registry.places)
-    text = f"{known.registry_ca}\n"
+    text = f"{known}\n"
     return (*owned(plan_input, host, TRUST, (OwnedFile(path, text) for path in paths)), TrustedAuthority(text))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -18,6 +19,8 @@ RENEWED = 60  # days before its end at which a certificate is made anew
 
 YES, ENOUGH = "yes", "in %d days or more" % RENEWED
 VALID, NAMES, ENDS, BOUNDS = "signed by its authority", "names", "ends", "its authority vouches for"
+KNOWN = "its authority is the one that hosts know"
+TITLE = "authority of %s on %s"  # of what, and where
 MISSING = "missing"
 KEY = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
 CONFIGURATION = """\
@@ -63,6 +66,11 @@ class ServerCertificate(Resource):
     group: str = "root"  # the group that may read the server's key
     directory: str = REGISTRY  # where the files are, and no others
     what: str = "images"  # what the server has, for the certificates' titles
+    # SHA-256 of the authority's certificate that other hosts trust, with the option that makes another one; and of the
+    # one that this host tells of and the deployer does not take; each empty for none
+    known: str = ""
+    allow: str = ""
+    refused: str = ""
 
     @property
     def authority(self) -> str:
@@ -97,7 +105,7 @@ class ServerCertificate(Resource):
             return dict.fromkeys(self.access())
         access = {path: "root:%s %04o" % one for path, one in self.access().items()}
         names = " ".join(self.certified)
-        return {VALID: YES, NAMES: names, ENDS: ENOUGH, BOUNDS: names, **access}
+        return {VALID: YES, NAMES: names, ENDS: ENOUGH, BOUNDS: names, KNOWN: YES, **access}
 
     def actual(self, context: Context) -> State:
         """The same as found; ResourceFailed without openssl, or if no regular file has the place of one."""
@@ -116,7 +124,7 @@ class ServerCertificate(Resource):
             remove(context, self.directory, self.access())
             return
         gid = gid_of(context, self.group)
-        if differing & {VALID, NAMES, ENDS, BOUNDS}:
+        if differing & {VALID, NAMES, ENDS, BOUNDS, KNOWN}:
             self.make(context, gid)
         for path, (_, mode) in self.access().items():
             replace.change_access(context.path(path), 0, gid if path == self.certificate else 0, mode)
@@ -124,7 +132,7 @@ class ServerCertificate(Resource):
     @property
     def of_authority(self) -> str:
         """The authority's configuration of `openssl req`."""
-        title = "authority of %s on %s" % (self.what, self.certified[-1])
+        title = TITLE % (self.what, self.certified[-1])
         return configuration(title, OF_AUTHORITY % allowed(self.certified))
 
     @property
@@ -136,11 +144,17 @@ class ServerCertificate(Resource):
     def make(self, context: Context, gid: int) -> None:
         """Make the server's certificate, and before it the authority if there is none that lasts as long."""
         open_folder(context.path(self.directory), make=True).close()
-        if not lasts(context, self.authority, DAYS) or bounds(context, self.authority) != " ".join(self.certified):
+        own = digest(public(context, self.authority))
+        vouches = bounds(context, self.authority) == " ".join(self.certified) and own != self.refused
+        if not vouches or not lasts(context, self.authority, DAYS) or self.known not in ("", own):
+            if self.known:
+                raise ResourceFailed(
+                    "the authority that other hosts trust is not in %s any more. If this host was reinstalled, have "
+                    "another one made: %s; if not, see who has changed it" % (self.authority, self.allow)
+                )
             made = signed(context, self.of_authority, AUTHORITY_DAYS)
             replace.put(context.path(self.authority), made[0] + made[1], 0, 0, 0o600)
-        public = context.must(["openssl", "x509", "-in", context.path(self.authority)]).encode()
-        replace.put(context.path(self.ca), public, 0, 0, 0o644)
+        replace.put(context.path(self.ca), public(context, self.authority), 0, 0, 0o644)
         made = signed(context, self.of_server, DAYS, by=self.authority)
         replace.put(context.path(self.certificate), made[0] + made[1], 0, gid, 0o640)
 
@@ -151,6 +165,8 @@ def certified(context: Context, one: ServerCertificate) -> Dict[str, str]:
     shown = context.run(["openssl", "x509", "-in", path, "-noout", "-enddate", "-ext", "subjectAltName"])
     verified = context.run(["openssl", "verify", "-CAfile", context.path(one.ca), path])
     same = context.run(["openssl", "verify", "-CAfile", context.path(one.authority), path])
+    told, own = replace.read(context.path(one.ca)), public(context, one.authority)
+    is_known = told == own and digest(own) != one.refused and one.known in ("", digest(own))
     lines = [line.strip() for line in shown.stdout.decode(errors="replace").splitlines()]
     end = next((line[len("notAfter=") :] for line in lines if line.startswith("notAfter=")), "unknown")
     return {
@@ -158,7 +174,18 @@ def certified(context: Context, one: ServerCertificate) -> Dict[str, str]:
         NAMES: " ".join(sorted(plain(name) for name in (lines or [""])[-1].split(", "))),
         ENDS: ENOUGH if lasts(context, one.certificate, RENEWED) else end,
         BOUNDS: bounds(context, one.authority),
+        KNOWN: YES if is_known else "no",
     }
+
+
+def public(context: Context, authority: str) -> bytes:
+    """The certificate in an authority's file, as everybody may have it; empty if there is none."""
+    return context.run(["openssl", "x509", "-in", context.path(authority)]).stdout
+
+
+def digest(certificate: bytes) -> str:
+    """The SHA-256 of a certificate's text."""
+    return hashlib.sha256(certificate).hexdigest()
 
 
 def allowed(names: Tuple[str, ...]) -> str:

@@ -26,7 +26,9 @@ def wanted(more: str, ca: str = CA, **facts: Any) -> PlanInput:
     whole = cluster(THREE_HOSTS + more)
     known = facts_of(whole, prepared, **facts)
     known["c1"] = dataclasses.replace(known["c1"], registry_ca=ca, addresses=("10.0.0.9", "fd00::9"))
-    return dataclasses.replace(plan_input(whole, known), registry_users="ann:hash\n")
+    found = plan_input(whole, known)
+    lock = dataclasses.replace(found.lock, registry_ca=ca)
+    return dataclasses.replace(found, registry_users="ann:hash\n", lock=lock)
 
 
 def files(known: PlanInput, host: str) -> dict[str, OwnedFile]:
