@@ -25,7 +25,7 @@ from slurmfab.commands.quickcheck.jupyter import CELL, RUN
 
 pytestmark = pytest.mark.lab
 
-KEYS = "login: [n2]\nusers: [{name: ann, uid: 3000}]\nuser_tools: true\n"
+KEYS = "login: [n2]\nusers: [{name: ann, uid: 3000}, {name: eve, uid: 3001, sudo: true}]\nuser_tools: true\n"
 JUPYTER = "jupyter: {{host: n2, idle: {}}}\n"
 PASSWORD = "not-in-any-dictionary"
 ANSWERS = {"partition": "main", "time": "10", "cpus": "1", "memory": "400M"}
@@ -37,17 +37,30 @@ LEFT = (
     "ss -Hltn 'sport = :8000 or sport = :8081'; :"
 )
 LISTENING = "ss -Hltn 'sport = :8000 or sport = :8081 or sport = :8001' | awk '{print $4}' | sort"
+AS_HUB = """
+import socket, sys
+one = socket.socket(socket.AF_UNIX)
+one.connect("/run/slurmfab-jupyter.socket")
+one.sendall(sys.stdin.readline().encode())
+print(one.makefile().readline())
+"""
 FORM = "#spawn_form [type=submit]"
 
 
 class Site(ExtendedLab):
     """A cluster, and its file without `jupyter`."""
 
-    def cell(self, password: str, **answers: str) -> dict[str, Any]:
-        """What ann gets who logs in, starts a server with these answers, runs a cell and ends the server."""
-        values = ["ann", password, "https://n2:8000", {**ANSWERS, **answers}, "", SECONDS, CELL]
+    def cell(self, password: str, user: str = "ann", **answers: str) -> dict[str, Any]:
+        """What a user gets who logs in, starts a server with these answers, runs a cell and ends the server."""
+        values = [user, password, "https://n2:8000", {**ANSWERS, **answers}, "", SECONDS, CELL]
         script = f"cd / && echo {shlex.quote(json.dumps(values))} | python3 -E -s -c {shlex.quote(RUN)}"
         told: dict[str, Any] = json.loads(self.lab.on("n2", script).splitlines()[-1])
+        return told
+
+    def as_hub(self, **request: object) -> dict[str, Any]:
+        """What root answers to the hub's user."""
+        asked = f"setpriv --reuid $(stat -c %u /run/slurmfab-jupyter) --clear-groups python3 -c {shlex.quote(AS_HUB)}"
+        told: dict[str, Any] = json.loads(self.lab.on("n2", f"echo {shlex.quote(json.dumps(request))} | {asked}"))
         return told
 
     def outcomes(self) -> dict[str, str]:
@@ -68,7 +81,7 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
         text = lab.inventory_path.read_text().replace("n[1-2]", "n1") + KEYS
         lab.inventory_path.write_text(text)
         lab.deploy()
-        lab.on("n2", f"echo ann:{PASSWORD} | chpasswd")
+        lab.on("n2", f"for one in ann eve; do echo $one:{PASSWORD}; done | chpasswd")
         yield Site(lab, text)
 
 
@@ -104,6 +117,30 @@ def test_ann_when_she_has_her_password_then_runs_a_cell_in_a_job_on_a_node(site:
     found = site.cell(PASSWORD)
     assert found.get("printed", "").split()[:1] == ["n1"], found
     assert found["printed"].split()[1].isdigit()
+    site.lab.until("ctl", "squeue -h", "")
+
+
+def test_users_when_they_may_become_root_then_get_no_notebook_and_the_reason_also_if_the_hub_is_taken_over(
+    site: Site,
+) -> None:
+    why = site.cell(PASSWORD, "eve")["why"]
+    assert "eve gets no notebook: the cluster file lets it become root, so whoever takes over the hub could, too" in why
+    ways = {
+        "echo 'ann n9=(root) /usr/bin/less' >/etc/sudoers.d/site": "rm /etc/sudoers.d/site",
+        "gpasswd -a ann adm": "gpasswd -d ann adm",
+    }
+    for way, back in ways.items():
+        site.lab.on("n2", way)
+        assert "ann gets no notebook: " in site.cell(PASSWORD)["why"]
+        site.lab.on("n2", back)
+    # What somebody can ask root for who has the hub itself, without any password.
+    for user, says in {"eve": "eve gets no notebook", "slurm": "no server here", "munge": "no server here"}.items():
+        assert says in site.as_hub(do="submit", user=user, options=ANSWERS, environment={})["error"]
+    assert site.jobs() == ""
+    others = site.lab.on("ctl", "cd /tmp && runuser -u ann -- sbatch --parsable -o /dev/null --wrap 'sleep 300'")
+    site.as_hub(do="cancel", user="eve", job=others)
+    assert site.jobs().startswith("ann:wrap:")
+    site.lab.on("ctl", f"scancel {others}")
     site.lab.until("ctl", "squeue -h", "")
 
 

@@ -137,13 +137,14 @@ def jupyter(bench: Bench) -> str:
 
 
 def somebody(bench: Bench) -> Person:
-    """The user of the other jobs, or else the first of the cluster file who may have jobs: slurm can have no server."""
+    """The user of the other jobs, or else the first of the cluster file who may have jobs and cannot become root."""
     if bench.who.name not in ("root", "slurm", bench.cluster.slurm_user):
         return bench.who
+    docker = bench.cluster.containers.docker.users if bench.cluster.containers else ()
     for user in bench.cluster.users:
-        if user.accounts or not bench.cluster.has_accounts:
+        if (user.accounts or not bench.cluster.has_accounts) and not user.sudo and user.name not in docker:
             return person(bench.sender, user.name)
-    pytest.skip("the cluster file has no user who may submit jobs; name one with --user.")
+    pytest.skip("the cluster file has no user who may submit jobs and cannot become root; name one with --user.")
 
 
 def request(bench: Bench, wanted: Jupyter, who: Person, seconds: int) -> str:

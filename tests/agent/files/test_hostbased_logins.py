@@ -7,14 +7,9 @@ from pathlib import Path
 import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.files.hostbased_logins import (
-    MOST_FILES,
-    REFUSED_HERE,
-    HostbasedLogins,
-    members_of,
-    refusals,
-)
+from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins, refusals
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.identities.powerful_users import MOST_FILES, members_of
 
 PASSWD = "root:x:0:0::/:/bin/sh\nold:x:999:999::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\nodd,name*:x:2:2::/:/bin/sh\n"
 GROUP = "root:x:0:\nops:x:2000:ann\n"

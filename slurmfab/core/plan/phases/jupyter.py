@@ -9,9 +9,11 @@ from typing import Any
 from slurmfab.base.ip_addresses import in_url
 from slurmfab.base.paths import JUPYTER_CONF, JUPYTER_ROOT, JUPYTER_STATE, JUPYTER_UNIT, PROGRAMS, UNIT_FILES
 from slurmfab.cluster.inventory.jupyter import HUB_PORT, PROXY_PORT, SERVER_PORTS, Jupyter
+from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import JUPYTERHUB, OPENSSL
 from slurmfab.core.plan.own_address import own_address, trusted_address
+from slurmfab.core.plan.phases import user_ssh
 from slurmfab.core.plan.phases.capability import owned, program_files
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.user_guide.offer import Offer, OfferedPartition, offer
@@ -129,7 +131,9 @@ def settings(plan_input: PlanInput) -> dict[str, Any]:
     return {
         "partitions": [of_partition(found, one) for one in ordered],
         "accounts": list(found.accounts),
-        "denied": sorted({"slurm", cluster.slurm_user}),
+        "denied": sorted({"munge", "slurm", cluster.slurm_user}),
+        "powerful": list(user_ssh.powerful(plan_input)),
+        "powerful_groups": sorted(POWERFUL_GROUPS),
         "ports": list(SERVER_PORTS),
         "idle": cluster.jupyter.idle if cluster.jupyter else 0,
         "listen": "[::]" if plan_input.uses_ipv6 else "0.0.0.0",  # noqa: S104 - the firewall's matter

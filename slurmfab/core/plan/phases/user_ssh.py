@@ -57,7 +57,15 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 @once
 def accepts(plan_input: PlanInput) -> str:
     """The settings of sshd on a host that lets users in, to which each host adds its own names."""
-    return ACCEPTS.format(users=",".join(sorted({*logins.exempt(plan_input), "munge"})))
+    return ACCEPTS.format(users=",".join(powerful(plan_input)))
+
+
+@once
+def powerful(plan_input: PlanInput) -> tuple[str, ...]:
+    """The users who are or may become root on some host by the cluster file: by themselves, by sudo, or by docker."""
+    containers = plan_input.cluster.containers
+    docker = containers.docker.users if containers else ()
+    return tuple(sorted({*logins.exempt(plan_input), "munge", plan_input.cluster.slurm_user, *docker}))
 
 
 def is_client(plan_input: PlanInput, host: str) -> bool:

@@ -372,6 +372,11 @@ def show_qos_usage(names: Iterable[str]) -> Command:
     return ("scontrol", "show", "assoc_mgr", "flags=qos", "qos=" + ",".join(names))
 
 
+def admin_level(user: str) -> Command:
+    """Prints, from slurmctld's memory, what a user may do with all of Slurm; nothing of it without accounting."""
+    return ("scontrol", "show", "assoc_mgr", "flags=users", "users=" + user)
+
+
 def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
     """Prints rows of slurmdbd by `|`: sacctmgr's word, fields without free text but the last, further words."""
     return ("sacctmgr", "--noheader", "--parsable2", "show", what, *arguments, "format=" + ",".join(fields))

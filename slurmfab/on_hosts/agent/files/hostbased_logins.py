@@ -6,38 +6,17 @@ cannot know, so the host writes these names among its settings whenever it compa
 
 from __future__ import annotations
 
-import os
 import re
-from typing import ClassVar, Iterator, List, Set, Tuple
+from typing import ClassVar, Set
 
-from slurmfab.on_hosts.agent.core.reading import entries, names, read_text
-from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
+from slurmfab.on_hosts.agent.core.resource import Context, State
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
-from slurmfab.on_hosts.agent.identities.users_and_groups import group_name, user_name
+from slurmfab.on_hosts.agent.identities.powerful_users import EVERYBODY, powerful
 
 REFUSED_HERE = "# Refused here, too:\n"
 """The line of a file behind which the host puts those whom it refuses by its own users and rules."""
 
-FIRST_OF_PEOPLE = 1000
-SUDOERS, DOAS = ("/etc/sudoers", "/etc/sudoers-rs"), "/etc/doas.conf"
-EVERYBODY = "*"
-MOST_FILES, DEEPEST = 1000, 20
-"""The most files with rules of sudo's that are read, and how many may include each other in a row."""
-
-INCLUDE = re.compile(r"[#@]include(dir)?\s+(.+)")
-OTHER = re.compile(r"(?:Defaults|Host_Alias|Cmnd_Alias|Cmd_Alias|Runas_Alias)\b")  # begins a line that names no users
-
-USERS = "User_Alias"
-COMMENT = re.compile(r"#(?!\d).*")  # behind a number sign with a digit there is a UID or a GID
-
-OF_DOAS = re.compile(r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*(:?)([^\s#]+)")
-"""A rule of doas.conf(5), up to its user or group."""
-
-IN_NETGROUP = re.compile(r"\(([^,()]*),([^,()]*),([^,()]*)\)")
-"""A member of a netgroup: host, user and domain; without a user, it is everybody (netgroup(5))."""
-
-NETGROUP_SECONDS = 20.0
 ODD = re.compile(r"[^A-Za-z0-9_.\\@+$-]")
 """A character of a name that means something else in sshd_config(5); a question mark stands for any."""
 
@@ -68,102 +47,11 @@ class HostbasedLogins(SshdFiles):
 
 def refusals(context: Context) -> str:
     """The blocks of sshd_config(5) that refuse users with a UID below 1000, and whom rules of sudo or doas name."""
-    users = {one[0] for one in entries(context.path("/etc/passwd")) if is_system_id(one[2:3])}
-    groups: Set[str] = set()
-    for name in named_by_sudo(context) | named_by_doas(context):
-        if name.startswith("%#"):
-            groups |= {*with_id(context, "/etc/group", name[2:]), group_name(context, int(name[2:]))}
-        elif name.startswith("#"):
-            users |= {*with_id(context, "/etc/passwd", name[1:]), user_name(context, int(name[1:]))}
-        elif name.startswith("%"):
-            groups.add(name[1:])
-        else:
-            users |= in_netgroup(context, name[1:]) if name.startswith("+") else {name}
-    return block("User", users) + block("Group", groups)
+    found = powerful(context)
+    return block("User", found.users) + block("Group", found.groups)
 
 
 def block(kind: str, refused: Set[str]) -> str:
     """The block that refuses users, or members of groups; empty for none."""
     patterns = EVERYBODY if EVERYBODY in refused else ",".join(sorted(ODD.sub("?", name) for name in refused if name))
     return "Match %s %s\n    HostbasedAuthentication no\n" % (kind, patterns) if patterns else ""
-
-
-def is_system_id(field: List[str]) -> bool:
-    """Whether a field is a number below 1000."""
-    return bool(field) and field[0].isdigit() and int(field[0]) < FIRST_OF_PEOPLE
-
-
-def with_id(context: Context, database: str, number: str) -> Set[str]:
-    """The names of the users, or of the groups, with a number."""
-    return {one[0] for one in entries(context.path(database)) if one[2:3] == [number]}
-
-
-def in_netgroup(context: Context, name: str) -> Set[str]:
-    """The users of a netgroup and of those in it; none where the host knows none of that name."""
-    try:
-        shown = context.run(("getent", "netgroup", name), seconds=NETGROUP_SECONDS).stdout.decode(errors="replace")
-    except ResourceFailed:  # what sudo does not get to know in time, either
-        return set()
-    return members_of(shown)
-
-
-def members_of(shown: str) -> Set[str]:
-    """The users of a netgroup, from what getent(1) prints of it; `*` for all."""
-    return {user.strip() or EVERYBODY for _, user, _ in IN_NETGROUP.findall(shown) if user.strip() != "-"}
-
-
-def named_by_doas(context: Context) -> Set[str]:
-    """The users, `%groups` and `#numbers` that rules of doas permit anything, whatever it is."""
-    found: Set[str] = set()
-    for line in read_text(context.path(DOAS)).replace("\\\n", " ").split("\n"):
-        rule = OF_DOAS.match(line.strip())
-        if rule:
-            name = rule.group(2).strip('"')
-            found.add(("%" if rule.group(1) else "") + ("#" if name.isdecimal() else "") + name)
-    return found
-
-
-def named_by_sudo(context: Context) -> Set[str]:
-    """The users, `%groups`, `+netgroups` and `#numbers` that rules of sudo name; `*` for all."""
-    found: Set[str] = set()
-    left = [MOST_FILES]
-    for line in (line for path in SUDOERS for line in rules(context, path, left)):
-        if OTHER.match(line):
-            continue
-        is_alias = line.startswith(USERS)
-        parts = [one.partition("=")[2] for one in line.split(":")] if is_alias else [line.partition("=")[0]]
-        for part in parts:
-            words = re.sub(r"\s*,\s*", ",", plain(part)).split()
-            found |= {word for word in ",".join(words).split(",") if word and word[0] != "!" and word != "ALL"}
-            if "ALL" in (words[0].split(",") if words else ()):
-                found.add(EVERYBODY)
-    return {name for name in found if not name.startswith(("#", "%#")) or name.lstrip("%#").isdecimal()}
-
-
-def plain(text: str) -> str:
-    """Names of sudo's without quotes and backslashes; a space in one is a question mark, as in a pattern of sshd's."""
-    quoted = re.sub('"([^"]*)"', lambda found: re.sub(r"\s", "?", found[1]), text)
-    return re.sub(r"\\(.)", lambda found: "\\" if found[1] == "\\" else "?", quoted)
-
-
-def rules(context: Context, path: str, left: List[int], depth: int = 0) -> Iterator[str]:
-    """The lines of a file of sudo's with its includes, joined at backslashes; `left` and `depth` bound them."""
-    if left[0] <= 0 or depth > DEEPEST:
-        return
-    left[0] -= 1
-    for line in read_text(context.path(path)).replace("\\\n", " ").split("\n"):
-        included = INCLUDE.match(line.strip())
-        if included:
-            for file in files_of(context, path, included.group(2).strip('" '), is_directory=bool(included.group(1))):
-                yield from rules(context, file, left, depth + 1)
-        else:
-            yield COMMENT.sub("", line).strip()
-
-
-def files_of(context: Context, path: str, place: str, *, is_directory: bool) -> Tuple[str, ...]:
-    """The files that a line of another one includes; of a directory those without a dot or `~` (sudoers(5))."""
-    place = os.path.join(os.path.dirname(path), place)
-    if not is_directory:
-        return (place,)
-    there = names(context.path(place))
-    return tuple(os.path.join(place, name) for name in there if "." not in name and not name.endswith("~"))

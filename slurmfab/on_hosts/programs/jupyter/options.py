@@ -54,7 +54,9 @@ class Offer(NamedTuple):
 
     partitions: Tuple[Partition, ...]  # the one that is chosen first is the first
     accounts: Tuple[str, ...]  # empty where jobs need no account
-    denied: Tuple[str, ...]  # users whose servers would be more than a user's
+    denied: Tuple[str, ...]  # users who are no persons, such as slurm
+    powerful: Tuple[str, ...]  # users who may become root on some host of the cluster
+    powerful_groups: Tuple[str, ...]  # groups whose members may
     ports: Tuple[int, int]  # the first and the last port of servers on nodes
     idle: int  # seconds without use after which a server ends
     listen: str  # the address on which servers listen, as in a URL
@@ -93,6 +95,8 @@ def read() -> Offer:
         tuple(Partition(**one) for one in found["partitions"]),
         tuple(found["accounts"]),
         tuple(found["denied"]),
+        tuple(found["powerful"]),
+        tuple(found["powerful_groups"]),
         (found["ports"][0], found["ports"][1]),
         found["idle"],
         found["listen"],

@@ -23,12 +23,14 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.agent.core.language import ENGLISH
 from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.identities.powerful_users import FIRST_OF_PEOPLE, Powerful, why_powerful
+from slurmfab.on_hosts.agent.identities.users_and_groups import group_name
 from slurmfab.on_hosts.programs.jupyter import options, pam
 from slurmfab.on_hosts.programs.jupyter.asking import read_line
 from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_PROGRAM, JUPYTER_RUN, JUPYTER_TICKET
 
 SECONDS = 30.0  # time limit of each of Slurm's commands
-FIRST_UID, NOBODY = 1000, 65534  # UIDs of people (login.defs(5)), and that of nobody
+NOBODY = 65534  # the UID of nobody
 TICKET_SECONDS = 60.0
 JOB_NAME = "jupyter"
 MARK = "slurmfab-jupyter:"  # begins the comment by which a job tells its port
@@ -40,6 +42,7 @@ ENVIRONMENT = r"JUPYTERHUB_[A-Z_]{1,40}|JPY_API_TOKEN"
 ALIVE = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "RESIZING", "STOPPED"})
 """States of a job that has not ended."""
 
+ADMIN_LEVEL = re.compile(r"\bAdminLevel=(\w+)")
 UNKNOWN_JOB = b"Invalid job id"  # what squeue says of a job that slurmctld has forgotten, or never had
 
 
@@ -86,10 +89,28 @@ def person(name: str, denied: Any) -> pwd.struct_passwd:
         found = pwd.getpwnam(name)
     except KeyError:
         raise ValueError("there is no such user") from None
-    is_person = found.pw_uid >= FIRST_UID and found.pw_uid != NOBODY and found.pw_name not in denied
+    is_person = found.pw_uid >= FIRST_OF_PEOPLE and found.pw_uid != NOBODY and found.pw_name not in denied
     if not is_person or found.pw_shell.endswith(("/nologin", "/false")):
         raise ValueError("this user can have no server here")
     return found
+
+
+def refuse_powerful(who: pwd.struct_passwd, offer: options.Offer) -> None:
+    """Refuse, by ValueError with the reason, a user by whose server somebody who has the hub would become more."""
+    context = Context()
+    numbers = os.getgrouplist(who.pw_name, who.pw_gid)
+    groups = [group_name(context, number) for number in numbers]
+    more = Powerful({*offer.powerful}, {*offer.powerful_groups})
+    why = why_powerful(context, who, groups, more)
+    if not why:
+        shown = context.must(commands.admin_level(who.pw_name), seconds=SECONDS)
+        level = next((one for one in ADMIN_LEVEL.findall(shown) if one != "None"), "")
+        why = "it has the AdminLevel %s in Slurm" % level if level else ""
+    if why:
+        raise ValueError(
+            "%s gets no notebook: %s, so whoever takes over the hub could, too. Use a user without such rights"
+            % (who.pw_name, why)
+        )
 
 
 def login(who: pwd.struct_passwd, request: Mapping[str, Any]) -> Dict[str, Any]:
@@ -118,6 +139,7 @@ def is_ticket(user: str, password: str) -> bool:
 def submit(who: pwd.struct_passwd, request: Mapping[str, Any]) -> Dict[str, Any]:
     """Submit the user's server, with the answers of the form in `options` and the hub's variables in `environment`."""
     offer = options.read()
+    refuse_powerful(who, offer)
     wanted = options.checked(dict(request["options"]), offer)
     argv = ["sbatch", "--parsable", "--job-name=" + JOB_NAME, "--no-requeue", "--chdir=" + who.pw_dir,
             "--output=.slurmfab-jupyter.log", "--open-mode=truncate", *wanted.of_sbatch()]  # fmt: skip
@@ -186,7 +208,9 @@ def port_in(comment: str) -> int:
 
 
 def cancel(who: pwd.struct_passwd, request: Mapping[str, Any]) -> Dict[str, Any]:
-    """Cancel the user's `job`."""
+    """Cancel the user's `job`; nothing where it is another user's, whom an operator of Slurm could cancel."""
+    if not state(who, request)["alive"]:
+        return {}
     Context().must(commands.cancel([job_of(request)]), seconds=SECONDS, account=(who.pw_uid, who.pw_gid))
     return {}
 

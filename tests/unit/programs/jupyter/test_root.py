@@ -12,6 +12,7 @@ import pytest
 
 from slurmfab.on_hosts.programs.jupyter import options, pam, root
 
+SETTINGS = dict.fromkeys(("partitions", "accounts", "denied", "powerful", "powerful_groups"), ())
 ROOTS = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes tickets")
 
 
@@ -67,7 +68,7 @@ def test_a_port_when_it_is_none_of_servers_then_does_not_count(
     comment: str, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "settings.json"
-    values = {"partitions": [], "accounts": [], "denied": [], "ports": [28000, 28999], "idle": 60, "listen": "0.0.0.0"}
+    values = {**SETTINGS, "ports": [28000, 28999], "idle": 60, "listen": "0.0.0.0"}
     path.write_text(json.dumps(values))
     monkeypatch.setattr(options, "JUPYTER_SETTINGS", str(path))
     assert root.port_in(comment) == port
