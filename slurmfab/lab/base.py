@@ -39,7 +39,7 @@ CAPABILITIES = (
     r"|openmpi-bin|libpmix-dev|libpam-slurm-adopt|xauth|nftables|fish|tcsh|zsh|podman|crun|uidmap|busybox-static"
     r"|fuse-overlayfs|slirp4netns|passt|golang-github-containers-common|catatonit|netavark|dbus-user-session|skopeo|umoci"
     r"|docker\.io|docker-cli|docker-registry|apache2-utils|runc|squashfs-tools|squashfuse|apptainer|fio|hpcc"
-    r"|prometheus|prometheus-node-exporter|systemd-container|age"
+    r"|prometheus|prometheus-node-exporter|systemd-container|age|slurmrestd|slurm-wlm-jwt-plugin"
 )
 """Packages that cluster files and tests ask for beside Slurm, as an extended regular expression. They are downloaded
 one by one, because some conflict, and without recommended packages, as slurmfab installs them."""

@@ -150,7 +150,12 @@ UNITS: Mapping[str, tuple[str, str, str]] = {
         "slurmdbd",
         f"Type=simple\n{OF_SLURM}LimitNOFILE=65536\nExecStart=/usr/sbin/slurmdbd -D -s $SLURMDBD_OPTIONS\n",
     ),
-    "slurmrestd": ("", "slurmrestd", "Type=simple\nExecStart=/usr/sbin/slurmrestd $SLURMRESTD_OPTIONS\n"),
+    "slurmrestd": (
+        "",
+        "slurmrestd",
+        "Type=simple\nEnvironment=SLURM_JWT=daemon\nEnvironment=SLURMRESTD_LISTEN=:6820\n"
+        "ExecStart=/usr/sbin/slurmrestd $SLURMRESTD_OPTIONS\n",
+    ),
     "sackd": ("", "slurm", f"Type=notify\n{OF_SLURM}{LIMITS}ExecStart=/usr/sbin/sackd --systemd $SACKD_OPTIONS\n"),
 }
 """By daemon: the file of /etc/slurm without which it is not started, its directory below /run, and further settings of

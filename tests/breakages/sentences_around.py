@@ -27,6 +27,7 @@ HUB_ANSWERS = "timeout 60 sh -c 'until ss -Hltn sport = :8000 | grep -q .; do sl
 HUB_AGAIN = f"systemctl daemon-reload && systemctl restart {JUPYTER} && {HUB_ANSWERS}"
 AS_ROOT = "[Service]\\nDynamicUser=no\\nUser=root\\n"
 REGISTRY = "/etc/docker/registry/config.yml"
+CA = "/etc/containers/certs.d/ctl:5000/ca.crt"
 
 OF_CONTROLLERS = (
     Falsified(
@@ -290,6 +291,14 @@ OF_CONTAINERS = (
         at="ctl",
     ),
     Falsified(
+        "registry.registry_is_trusted_by_the_locks_authority_alone",
+        "n1",
+        "the host got another certificate in the place of the registry's authority",
+        f"cp {CA} /root/ca.crt; echo >{CA}",
+        f"cp /root/ca.crt {CA}",
+        says="is not the certificate that the lock has",
+    ),
+    Falsified(
         "registry.registry_takes_no_image_without_a_login",
         "n1",
         "the registry wants no login",
@@ -305,12 +314,19 @@ OF_CONTAINERS = (
         says="slurmrestd took no job",
     ),
     Falsified(
-        "rest.rest_listens_on_its_socket_alone",
+        "rest.rest_runs_as_a_user_of_its_own",
+        "ctl",
+        "slurmrestd was stopped",
+        **stopped("slurmrestd"),
+        says="slurmrestd does not run",
+    ),
+    Falsified(
+        "daemons.daemons_listen_where_they_should",
         "ctl",
         "slurmrestd listens on a port as well",
         f"cp -a {REST} {SAVED} && sed -i 's/ unix:/ 127.0.0.1:6820 unix:/' {REST} && {RELOADED}",
         f"cp -a {SAVED} {REST} && {RELOADED}",
-        "slurmrestd listens on the network",
+        "slurmrestd on 127.0.0.1:6820 of ctl",
     ),
     Falsified(
         "jupyter.jupyter_answers_over_tls",

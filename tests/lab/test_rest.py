@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from lab_cluster import ExtendedLab
+from listening import listening, slurms
 from stock import Stock
 from suites import SUITES
 
@@ -35,6 +36,10 @@ def ask(path):
 known = ask("/openapi/v3").replace("\\\\/", "/")
 print(ask(path % max(re.findall("/slurm/(v[0-9.]+)/jobs", known))))
 """
+UNIT = "/etc/systemd/system/slurmrestd.service.d"
+RESTARTED = "systemctl daemon-reload && systemctl restart slurmrestd"
+STARTED = "ExecStart=/usr/sbin/slurmrestd"
+DEFAULTS = "for place in default sysconfig; do mkdir -p /etc/$place; {} /etc/$place/slurmrestd; done"
 LEFT = (
     f"ls -d {KEY} /etc/systemd/system/slurmrestd* /run/slurmrestd /usr/sbin/slurmrestd "
     "/var/lib/slurmfab/owned/rest.json 2>/dev/null; grep -i authalt /etc/slurm/*.conf; "
@@ -73,7 +78,10 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
 def test_rest_when_its_key_comes_then_jobs_go_on_and_nothing_listens_on_the_network(site: Site) -> None:
     job = site.lab.on("ctl", f"{AS_ANN} sbatch --parsable -o /dev/null --wrap 'sleep 600'")
     site.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    before = listening(site.lab, "ctl", "n1", "n2")
+    assert before["ctl"] >= slurms("slurmctld", "slurmdbd")
     site.deploy(REST)
+    assert listening(site.lab, "ctl", "n1", "n2") == before
     assert site.lab.on("ctl", f"squeue -h -j {job} -o %T; scancel {job}") == "RUNNING"
     assert site.lab.on("ctl", f"stat -c '%U %G %a' {KEY}") == "slurm slurm 400"
     assert site.lab.on("n2", f"ls {KEY} 2>&1 || true").endswith("No such file or directory"), "it proves no tokens"
@@ -82,6 +90,47 @@ def test_rest_when_its_key_comes_then_jobs_go_on_and_nothing_listens_on_the_netw
         == "0\n0"
     )
     assert site.outcomes() == {"passed"}
+
+
+def test_slurmrestd_when_its_package_would_listen_on_the_network_then_only_the_socket_is_there(site: Site) -> None:
+    before = listening(site.lab, "n2")
+    listens = "SLURMRESTD_LISTEN=:6820"
+    settings = (
+        "DynamicUser=yes",
+        f"Environment={listens} SLURM_JWT=daemon",
+        "ExecStart=",
+        f"{STARTED} $SLURMRESTD_OPTIONS",
+    )
+    package = "\\n".join(("[Service]", *settings))
+    # As SchedMD's unit has it, in each of the ways by which a package can say it.
+    site.lab.on("n2", DEFAULTS.format(f"printf '{listens}\\nSLURMRESTD_OPTIONS=0.0.0.0:6821\\n' >"))
+    site.lab.on("n2", f"mv {UNIT}/slurmfab-rest.conf /root/; printf '{package}' >{UNIT}/package.conf")
+    site.lab.on("n2", f"systemctl set-environment {listens}; {RESTARTED}")
+    site.lab.until("n2", "ss -Hltn 'sport = :6820' | wc -l | sed 's/[1-9]/listens/'", "listens")
+    told = {one["check"]: one for one in site.lab.checks("daemons") if one["host"] == "n2"}
+    assert told["daemons_listen_where_they_should"]["outcome"] == "failed"
+    assert "slurmrestd on *:6820" in told["daemons_listen_where_they_should"]["cause"]
+    site.deploy(REST)
+    assert listening(site.lab, "n2") == before
+    assert site.outcomes() == {"passed"}
+
+    # Who has systemd start it otherwise, behind slurmfab's file, is told what to remove; and then it is right.
+    site.lab.on(
+        "n2",
+        f"printf '[Service]\\nExecStart=\\n{STARTED} -a rest_auth/jwt :6822\\n' >{UNIT}/zz.conf",
+    )
+    site.lab.on("n2", RESTARTED)
+    site.lab.until("n2", "ss -Hltn 'sport = :6822' | wc -l | sed 's/[1-9]/listens/'", "listens")
+    told = {one["check"]: one for one in site.lab.checks("daemons") if one["host"] == "n2"}
+    said = told["daemons_listen_where_they_should"]["repair"]
+    assert f"{UNIT}/zz.conf" in said, said
+    assert RESTARTED.replace(" && ", " and ") in said, said
+    site.lab.on(
+        "n2", f"rm {UNIT}/zz.conf {UNIT}/package.conf; systemctl unset-environment SLURMRESTD_LISTEN; {RESTARTED}"
+    )
+    site.lab.on("n2", DEFAULTS.format("rm"))
+    told = {one["check"]: one for one in site.lab.checks("daemons") if one["host"] == "n2"}
+    assert told["daemons_listen_where_they_should"]["outcome"] == "passed"
 
 
 def test_a_user_with_a_token_when_asking_then_slurmctld_and_slurmdbd_answer(site: Site) -> None:

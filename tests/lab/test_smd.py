@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from lab_cluster import Founded, found, succeeded
 from lab_user import words_of
+from listening import SLURM, listening, slurms
 from stock import Stock
 
 from slurmfab.base.exit_codes import FAILURE, LEFT_OUT, SOMETHING_TO_DO, WRONG_INPUT
@@ -22,6 +23,8 @@ WANTED = """\
 database: ctl
 accounts: [{name: physics}]
 users: [{name: ada, uid: 4001, accounts: physics}]
+rest: ctl
+monitoring: true
 """
 NAMES = "dpkg-query -W -f '${db:Status-Status} ${Package}\\n' | sed -n 's/^installed //p'"
 ON_RECORD = "sacct -X -n -P -a -o User,Account,State | sort -u"
@@ -53,6 +56,19 @@ def test_a_cluster_on_schedmds_packages_when_deployed_then_it_has_no_other_and_a
 
 def test_a_cluster_on_schedmds_packages_when_checked_then_all_checks_pass(founded: Founded) -> None:
     succeeded(founded.lab.slurmfab("check-cluster"))
+
+
+def test_daemons_of_schedmds_packages_when_all_run_then_they_listen_where_slurmfab_says_alone(founded: Founded) -> None:
+    """Their unit of slurmrestd has it listen on port 6820 of all addresses."""
+    assert "SLURMRESTD_LISTEN=:6820" in founded.lab.on("ctl", "cat /usr/lib/systemd/system/slurmrestd.service")
+    assert founded.lab.on("ctl", "systemctl is-active slurmrestd; stat -c %F /run/slurmrestd/*") == "active\nsocket"
+    found, ports = listening(founded.lab, "ctl", "n1"), {"ctl": slurms("slurmctld", "slurmdbd"), "n1": slurms("slurmd")}
+    for host, own in ports.items():
+        exporter = f"prometheus-node-exporter on {founded.lab.lab.host(host).address}:9100"
+        ours = {one for one in found[host] if one.partition(" ")[0] in (*SLURM, "slurmrestd", "munge", "sackd")}
+        assert ours == own, found
+        assert exporter in found[host], found
+    assert {one for one in found["ctl"] if one.startswith("mariadb")} == {"mariadb on 127.0.0.1:3306"}
 
 
 def test_a_job_of_a_user_when_it_has_ended_then_it_is_on_record(founded: Founded) -> None:

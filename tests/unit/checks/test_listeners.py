@@ -1,0 +1,58 @@
+"""Where daemons listen and where they may: what ss(8) and ps(1) print, against the cluster file."""
+
+from __future__ import annotations
+
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.commands.checks.listeners import misplaced
+
+MORE = """\
+rest: c1
+registry: {host: c1, anonymous_pull: true}
+jupyter: {host: c1, port: 8443}
+monitoring: true
+"""
+PROCESSES = (
+    "  1 init.scope\n 10 slurmctld.service\n 11 docker-registry.service\n 12 slurmfab-jupyter.service\n 13 {}.service\n"
+)
+RIGHT = """\
+tcp LISTEN 0 4096        0.0.0.0:6817  0.0.0.0:* users:(("slurmctld",pid=10,fd=7))
+tcp LISTEN 0 4096       10.0.0.1:5000  0.0.0.0:* users:(("docker-registry",pid=11,fd=3))
+tcp LISTEN 0 4096       10.0.0.1:8443  0.0.0.0:* users:(("node",pid=12,fd=3))
+tcp LISTEN 0 4096       10.0.0.1:8081  0.0.0.0:* users:(("jupyterhub",pid=12,fd=9))
+tcp LISTEN 0 4096      127.0.0.1:8001  0.0.0.0:* users:(("node",pid=12,fd=4))
+tcp LISTEN 0 128               *:22          *:* users:(("sshd",pid=1,fd=3))
+udp UNCONN 0 0   127.0.0.53%lo:53      0.0.0.0:*
+"""
+
+
+@pytest.mark.parametrize(
+    ("unit", "line", "told"),
+    [
+        ("slurmrestd", "tcp LISTEN 0 64 0.0.0.0:6820 0.0.0.0:*", "slurmrestd on *:6820"),
+        ("slurmrestd", "tcp LISTEN 0 64 127.0.0.1:6820 0.0.0.0:*", "slurmrestd on 127.0.0.1:6820"),
+        ("slurmrestd", "tcp LISTEN 0 64 [fd00::1]:6820 [::]:*", "slurmrestd on [fd00::1]:6820"),
+        ("munge", "udp UNCONN 0 0 0.0.0.0:700 0.0.0.0:*", "munge on *:700"),
+        ("slurmctld", "tcp LISTEN 0 64 *:6818 *:*", "slurmctld on *:6818"),
+        ("slurmd", "tcp LISTEN 0 64 *:6818 *:*", "slurmd on *:6818"),  # c1 is no node
+        ("docker-registry", "tcp LISTEN 0 64 *:5000 *:*", "docker-registry on *:5000"),
+        ("slurmfab-registry-pull", "tcp LISTEN 0 64 10.0.0.1:5001 *:*", ""),
+        ("slurmfab-jupyter", "tcp LISTEN 0 64 10.0.0.1:8001 *:*", "slurmfab-jupyter on 10.0.0.1:8001"),
+        ("prometheus-node-exporter", "tcp LISTEN 0 64 10.0.0.1:9100 *:*", ""),
+        ("prometheus-node-exporter", "tcp LISTEN 0 64 *:9100 *:*", "prometheus-node-exporter on *:9100"),
+        ("site", "tcp LISTEN 0 64 *:6820 *:*", ""),
+    ],
+)  # fmt: skip
+def test_a_daemon_when_it_listens_where_the_cluster_file_has_none_is_told(unit: str, line: str, told: str) -> None:
+    whole = cluster(THREE_HOSTS + MORE)
+    known = plan_input(whole, facts_of(whole, prepared))
+    shown = f'{RIGHT}{line} users:(("program",pid=13,fd=5))\n\n{PROCESSES.format(unit)}'
+    assert " ".join(map(str, misplaced(whole, known.lock, "c1", shown))) == told
+
+
+def test_a_step_of_a_job_when_it_waits_for_srun_is_no_daemon() -> None:
+    whole = cluster(THREE_HOSTS)
+    known = plan_input(whole, facts_of(whole, prepared))
+    shown = 'tcp LISTEN 0 64 *:40000 *:* users:(("slurmstepd",pid=13,fd=5))\n\n 13 slurmd.service\n'
+    assert misplaced(whole, known.lock, "n1", shown) == ()
