@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, ended, report, succeeded
-from lab_user import Person, snapshots
+from lab_user import Person, snapshots, words_of
 
 from slurmfab.cluster.inventory.loading import lock_path
 from slurmfab.on_hosts.agent.undo.lock_copy import PLACE
@@ -178,9 +178,23 @@ def test_what_somebody_broke_is_planned_and_then_repaired(
 
 def test_another_munge_key_on_a_node_is_replaced_and_loaded(deployed_lab: DeployedLab) -> None:
     deployed_lab.on("n2", "head -c 128 /dev/urandom >/etc/munge/munge.key && systemctl restart munge")
-    deployed_lab.deploy()
+    said = words_of(deployed_lab.slurmfab("deploy"))
+    assert "n2: it has another munge key than ctl, and gets that one; unless it was away" in said, said
     credential = deployed_lab.on("ctl", "munge -n")
     assert "Success" in deployed_lab.on("n2", f"echo '{credential}' | unmunge")
+
+
+def test_another_munge_key_on_the_controller_then_the_plan_tells_which_hosts_would_get_it(
+    deployed_lab: DeployedLab,
+) -> None:
+    key = "/etc/munge/munge.key"
+    deployed_lab.on("ctl", f"cp -p {key} /root/right && head -c 128 /dev/urandom >{key}")
+    try:
+        said = words_of(deployed_lab.slurmfab("plan"))
+    finally:
+        deployed_lab.on("ctl", f"cp -p /root/right {key} && systemctl restart munge")
+    assert "n[1-3]: it has another munge key than ctl, and gets that one" in said, said
+    deployed_lab.deploy()
 
 
 def test_a_changed_value_reaches_the_daemons_while_a_job_runs(deployed_lab: DeployedLab) -> None:

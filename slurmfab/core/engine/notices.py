@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import canonical
-from slurmfab.base.paths import FORMER_SPOOL, SLURM_HOME, SLURM_SPOOL
+from slurmfab.base.paths import FORMER_SPOOL, JWT_KEY, MUNGE_KEY, SLURM_HOME, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.lock import HostLock
 from slurmfab.cluster.inventory.trusted_addresses import in_networks, is_source
@@ -38,6 +38,9 @@ LOGIN_BESIDE = (
     "is a login host, too, as the cluster file says: users' processes run beside slurmctld, and a disk that they fill "
     "or a crash of theirs stops all jobs from starting."
 )
+
+KEYS = {f"file:{MUNGE_KEY}": "munge key", f"file:{JWT_KEY}": "key of tokens"}
+"""The keys that the primary controller makes and other hosts get, by the resources that write them there."""
 
 SLURM_KEYS = f"block:{SLURM_HOME}/.ssh/authorized_keys#slurm keys"
 KEY_LINE = re.compile(r"^([-+]).* slurm@(\S+)$", re.MULTILINE)
@@ -88,6 +91,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
     tell_folded(run, doubtful_addresses(plan_input, run.hosts))
     tell_folded(run, lost_logins(plan_input, steps))
+    tell_folded(run, replaced_keys(plan_input.cluster.controller, steps))
     if plan_input.keeps_files:
         run.progress.line(kept_files(plan_input))
     if keeps_spool(plan_input):
@@ -141,6 +145,20 @@ def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str,
             found.append((step.host, f"the slurm user of {fold(gone)} does not log in here any more; `slurm_ssh: both` "
                           "in the cluster file keeps these logins"))  # fmt: skip
     return found
+
+
+def replaced_keys(controller: str, steps: Iterable[Step]) -> Iterator[tuple[str, str]]:
+    """The hosts that have a key of the cluster, but another one than the controller, of which they get it."""
+    for step in steps:
+        for outcome in step.outcomes:
+            what = KEYS.get(outcome.id)
+            # A host without the key lacks its owner, too.
+            if what and [change.name for change in outcome.changes] == ["content"]:
+                yield (
+                    step.host,
+                    f"it has another {what} than {controller}, and gets that one; unless it was away while somebody of "
+                    "yours changed the key, see who has changed one of the two",
+                )
 
 
 def keeps_spool(plan_input: PlanInput) -> bool:
@@ -236,8 +254,11 @@ def computes_beside(what: str, *, is_alone: bool) -> str:
 
 
 def newly_trusted(plan_input: PlanInput, before: Mapping[str, HostLock]) -> Iterator[tuple[str, str]]:
-    """A host and a text for each address that others, by the new lock, trust because the host tells of it."""
+    """A host and a text for each name and address that others, by the new lock, trust because the host tells of it."""
     for host in plan_input.members:
+        hostname = plan_input.host(host).hostname
+        if hostname.lower() not in (host.lower(), before.get(host, NOBODY).hostname.lower()):
+            yield host, f"it calls itself {hostname}, so on all hosts that name leads to it from now on"
         known = before.get(host, NOBODY).trusted
         for address in plan_input.host(host).trusted:
             if address not in known:

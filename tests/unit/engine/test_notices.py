@@ -223,3 +223,18 @@ def test_other_hardware_is_told_for_the_nodes_that_have_it() -> None:
     assert lines_of(lambda run: notices.print_other_hardware(run, known, steps)) == [
         "n[1-2]: other hardware: RealMemory is 8000 instead of 16000; the lock keeps it"
     ]
+
+
+def test_a_host_with_another_key_than_the_controllers_is_told_and_one_without_any_is_not() -> None:
+    other, new = (Change("content"),), (Change("content"), Change("owner", "", "munge"))
+    steps = (
+        Step("munge", "n1", (Outcome("file:/etc/munge/munge.key", "would change", other),)),
+        Step("munge", "n2", (Outcome("file:/etc/munge/munge.key", "would change", new),)),
+        Step("token keys", "d1", (Outcome("file:/etc/slurm/slurmfab-jwt.key", "would change", other),)),
+        Step("files", "n3", (Outcome("file:/etc/motd", "would change", other),)),
+    )
+    found = dict(notices.replaced_keys("c1", steps))
+    assert {host: text.partition(",")[0] for host, text in found.items()} == {
+        "n1": "it has another munge key than c1",
+        "d1": "it has another key of tokens than c1",
+    }

@@ -62,6 +62,13 @@ def test_an_address_that_is_trusted_from_now_on_is_told_once() -> None:
     assert list(newly_trusted(wanted, wanted.lock.hosts)) == []
 
 
+def test_a_name_that_a_host_has_of_itself_is_told_once_when_all_hosts_get_it() -> None:
+    wanted = prepared_input(NETWORK, hostname="ldap")
+    found = [text for host, text in newly_trusted(wanted, {}) if host == "n1"]
+    assert found == ["it calls itself ldap, so on all hosts that name leads to it from now on"]
+    assert list(newly_trusted(wanted, wanted.lock.hosts)) == []
+
+
 def test_a_daemon_listens_at_a_hosts_own_word_but_others_ask_it_by_what_they_trust() -> None:
     unknown = of_n1(BY_NAME, "10.0.0.1", "10.9.0.2")
     assert own_address(unknown, "n1") == "10.0.0.1"
