@@ -15,6 +15,9 @@ from lab_user import words_of
 from stock import Stock
 from suites import SUITES
 
+from slurmfab.on_hosts.agent.client.commands import admin_level
+from slurmfab.on_hosts.programs.jupyter.root import ADMIN_LEVEL
+
 pytestmark = pytest.mark.lab
 
 PEOPLE = """\
@@ -171,6 +174,11 @@ def test_an_operator_manages_all_jobs_accounts_and_reservations_and_neither_node
         "otto", (*OF_OPERATORS, "scontrol write batch_script {waits} -", "scontrol update JobId={waits} Comment=y")
     )
     site.lab.on("ctl", "scontrol delete ReservationName=x")
+
+
+def test_operators_and_administrators_when_notebooks_ask_slurm_then_are_known_as_such(site: Site) -> None:
+    levels = {user: ADMIN_LEVEL.findall(site.lab.on("n3", " ".join(admin_level(user)))) for user in EACH}
+    assert levels == {"bob": [], "cora": [], "otto": ["Operator"], "adam": ["Administrator"]}
 
 
 @pytest.mark.parametrize(

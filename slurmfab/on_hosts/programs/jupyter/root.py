@@ -42,7 +42,7 @@ ENVIRONMENT = r"JUPYTERHUB_[A-Z_]{1,40}|JPY_API_TOKEN"
 ALIVE = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "RESIZING", "STOPPED"})
 """States of a job that has not ended."""
 
-ADMIN_LEVEL = re.compile(r"\bAdminLevel=(\w+)")
+ADMIN_LEVEL = re.compile(r"\bAdminLevel=(Operator|Administrator)\b")
 UNKNOWN_JOB = b"Invalid job id"  # what squeue says of a job that slurmctld has forgotten, or never had
 
 
@@ -104,7 +104,7 @@ def refuse_powerful(who: pwd.struct_passwd, offer: options.Offer) -> None:
     why = why_powerful(context, who, groups, more)
     if not why:
         shown = context.must(commands.admin_level(who.pw_name), seconds=SECONDS)
-        level = next((one for one in ADMIN_LEVEL.findall(shown) if one != "None"), "")
+        level = next(iter(ADMIN_LEVEL.findall(shown)), "")
         why = "it has the AdminLevel %s in Slurm" % level if level else ""
     if why:
         raise ValueError(
