@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 SKEW = timedelta(days=1)  # how far ahead of this machine's a host's clock may have been
 NO_ADDRESSES = ["0.0.0.0/0", "::/0"]  # what an authority excludes that vouches for names alone
 
+NO_USES = (
+    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+    "encipher_only", "decipher_only",
+)  # fmt: skip
+"""What the authority's key is not for (RFC 5280, 4.2.1.3)."""
+
 
 class Taken(NamedTuple):
     """What becomes of the certificate that the registry's host tells of."""
@@ -130,20 +136,7 @@ def _differences(text: str, found: x509.Certificate, names: Collection[str]) -> 
     wanted_extensions: dict[x509.ObjectIdentifier, tuple[bool, x509.ExtensionType]] = {
         x509.NameConstraints.oid: (True, x509.NameConstraints(subtrees, None if numbers else everywhere)),
         x509.BasicConstraints.oid: (True, x509.BasicConstraints(ca=True, path_length=0)),
-        x509.KeyUsage.oid: (
-            True,
-            x509.KeyUsage(
-                digital_signature=False,
-                content_commitment=False,
-                key_encipherment=False,
-                data_encipherment=False,
-                key_agreement=False,
-                key_cert_sign=True,
-                crl_sign=True,
-                encipher_only=False,
-                decipher_only=False,
-            ),
-        ),
+        x509.KeyUsage.oid: (True, x509.KeyUsage(**dict.fromkeys(NO_USES, False), key_cert_sign=True, crl_sign=True)),
         x509.ExtendedKeyUsage.oid: (False, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])),
         x509.SubjectKeyIdentifier.oid: (False, identifier),
         **({by.oid: (False, by)} if by.oid in extensions else {}),
