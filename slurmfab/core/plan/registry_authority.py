@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -112,7 +112,7 @@ def _differences(text: str, found: x509.Certificate, names: Collection[str]) -> 
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+    from cryptography.x509.oid import NameOID
 
     if found.public_bytes(Encoding.PEM).decode().strip() != text.strip():
         yield "it is not one certificate and nothing else"
@@ -129,22 +129,13 @@ def _differences(text: str, found: x509.Certificate, names: Collection[str]) -> 
     subtrees += [x509.IPAddress(one) for one in numbers]
     if len(trees) != len(wanted) or set(trees) != set(subtrees):
         yield f"it vouches for {' '.join(permitted)[:200]}, and not for {' '.join(wanted)} alone"
-    everywhere = [x509.IPAddress(ipaddress.ip_network(one)) for one in NO_ADDRESSES]
     key = found.public_key()
     identifier = x509.SubjectKeyIdentifier.from_public_key(key)
-    by = x509.AuthorityKeyIdentifier(identifier.digest, None, None)  # which some versions of openssl add
-    wanted_extensions: dict[x509.ObjectIdentifier, tuple[bool, x509.ExtensionType]] = {
-        x509.NameConstraints.oid: (True, x509.NameConstraints(subtrees, None if numbers else everywhere)),
-        x509.BasicConstraints.oid: (True, x509.BasicConstraints(ca=True, path_length=0)),
-        x509.KeyUsage.oid: (True, x509.KeyUsage(**dict.fromkeys(NO_USES, False), key_cert_sign=True, crl_sign=True)),
-        x509.ExtendedKeyUsage.oid: (False, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])),
-        x509.SubjectKeyIdentifier.oid: (False, identifier),
-        **({by.oid: (False, by)} if by.oid in extensions else {}),
-    }
-    # The order of the names is openssl's.
-    given = x509.NameConstraints(subtrees, constraints.excluded_subtrees)
-    extensions[x509.NameConstraints.oid] = (extensions[x509.NameConstraints.oid][0], given)
-    if extensions != wanted_extensions:
+    everywhere = [x509.IPAddress(ipaddress.ip_network(one)) for one in NO_ADDRESSES]
+    # Compared above and below, because the order of the names is openssl's.
+    extensions[constraints.oid] = (extensions[constraints.oid][0], x509.NameConstraints(subtrees, None))
+    is_right = constraints.excluded_subtrees == (None if numbers else everywhere)
+    if not is_right or extensions != _extensions(identifier, subtrees, extensions):
         yield "it has other extensions than slurmfab gives it"
     title = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, (TITLE % ("images", wanted[-1]))[:64])])
     if found.subject != title or found.issuer != title:
@@ -155,3 +146,21 @@ def _differences(text: str, found: x509.Certificate, names: Collection[str]) -> 
     if ends - begins != timedelta(days=AUTHORITY_DAYS) or begins > now + SKEW or ends <= now:
         yield f"it is valid from {begins:%Y-%m-%d} to {ends:%Y-%m-%d}"
     found.verify_directly_issued_by(found)
+
+
+def _extensions(
+    identifier: x509.SubjectKeyIdentifier, subtrees: Sequence[x509.GeneralName], there: Container[x509.ObjectIdentifier]
+) -> dict[x509.ObjectIdentifier, tuple[bool, x509.ExtensionType]]:
+    """The extensions of an authority that vouches for these names, each with whether it is critical."""
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    by = x509.AuthorityKeyIdentifier(identifier.digest, None, None)  # which some versions of openssl add
+    return {
+        x509.NameConstraints.oid: (True, x509.NameConstraints(subtrees, None)),
+        x509.BasicConstraints.oid: (True, x509.BasicConstraints(ca=True, path_length=0)),
+        x509.KeyUsage.oid: (True, x509.KeyUsage(**dict.fromkeys(NO_USES, False), key_cert_sign=True, crl_sign=True)),
+        x509.ExtendedKeyUsage.oid: (False, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])),
+        x509.SubjectKeyIdentifier.oid: (False, identifier),
+        **({by.oid: (False, by)} if by.oid in there else {}),
+    }
