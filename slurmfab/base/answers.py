@@ -219,14 +219,8 @@ def _support() -> core_schema.CoreSchema:
     left = core_schema.list_schema(core_schema.tuple_schema([_LINE, _LINE], strict=False), max_length=2000)
     value = core_schema.str_schema(pattern=r"^[A-Za-z0-9+/]+={0,2}\z", max_length=1 << 18)
     secrets = core_schema.list_schema(value, max_length=1024)
-    person = core_schema.tuple_schema([_LINE, _LINE], strict=False)
-    others = {
-        "public": core_schema.list_schema(_TEXT, max_length=64),
-        "domains": _LINES,
-        "people": core_schema.list_schema(person, max_length=50_000),
-        "neighbours": core_schema.list_schema(_LINE, max_length=5_000),
-    }
-    return strict_object({"files": files, "left": left, "secrets": secrets, **others}, {})
+    public = core_schema.list_schema(_TEXT, max_length=64)
+    return strict_object({"files": files, "left": left, "secrets": secrets, "public": public}, {})
 
 
 def _kept() -> core_schema.CoreSchema:

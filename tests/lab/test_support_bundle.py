@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import tarfile
 import textwrap
 from collections.abc import Iterator
@@ -26,8 +25,7 @@ pytestmark = pytest.mark.lab
 MAIL, IPMI, TOKEN = 'correct "horse" #1', "ipmi-secret-77", "site-token-4711-abcdef"
 HASH = "$2y$05$abcdefghijklmnopqrstuuCKBDZ3lnrN1HNkcBDt2RZ8ZQCP0h1bW"
 KEYS = """\
-# Ask Gunther Kommentar about this cluster.
-users: [{name: ann, uid: 3000, comment: Robert Realname}]  # his chief is Gunther Kommentar
+users: [{name: ann, uid: 3000, comment: Robert Realname}]
 database: ctl
 mail: {relay: "n1:2587", from: slurm@example.org, tls: starttls, user: lab, password_file: mail-password}
 power:
@@ -91,26 +89,8 @@ ORDINARY = (
     "error: Node n2 has low real_memory size (2000 < 4000)",
     "error: slurm_receive_msg [10.99.1.7:42]: Zero Bytes were transmitted or received",
     "slurmd version 24.11.5 started, job 4711 exited with signal 9",
-)
-PEOPLE = """\
-useradd --uid 4100 --comment 'Maria Musterfrau,Room 4711,+49 89 555123' mmuster
-printf '10.99.1.7 nas77.foreign.example.net nas77\\n' >> /etc/hosts
-printf 'filer88.other.example.net:/export/x /mnt nfs noauto 0 0\\n' >> /etc/fstab
-scontrol update nodename=n2 state=drain reason='Wilhelm Wichtig took it' && scontrol update nodename=n2 state=resume
-"""
-NAMED = (
-    "job of ann, that is Robert Realname, or realname, robert; mailed to R.Realname@uni.example.org",
     "mount.nfs: nas77.foreign.example.net:/export/home timed out; NAS77 and filer88 do not answer",
-    "for Maria Musterfrau (mmuster), phone +49 89 555123, in /home/mmuster; Um9iZXJ0IFJlYWxuYW1l",
 )
-NAMES = (
-    *("robert", "realname", "gunther", "kommentar", "maria", "musterfrau", "mmuster", "555123", "wilhelm", "wichtig"),
-    *("nas77", "filer88", "foreign", "example.net", "uni.example.org", "um9izxj0", "10.99.1.7", "server99"),
-)
-MOUNTS = """\
-mounts:  # Gunther Kommentar wants it
-  - {path: /data, source: "server99.foreign.example.net:/export/data", type: nfs4}
-"""
 
 
 @dataclass
@@ -219,52 +199,21 @@ def test_a_bundle_has_what_helpers_ask_for(site: Site) -> None:
     assert "users:" in texts["cluster/cluster.yaml"]
     assert texts["clocks.txt"].startswith("ctl: ")
     assert "hosts: logs" in said
+    assert "names of people and hosts, addresses and host keys are." in " ".join(said.split())
 
 
 def test_secrets_in_logs_that_no_file_has_are_in_no_bundle_and_ordinary_lines_stay(site: Site) -> None:
-    write_log(site, "n1", (*IN_LOGS, *ORDINARY, *NAMED))
+    write_log(site, "n1", (*IN_LOGS, *ORDINARY))
     _, texts = site.bundle()
     assert [one for one in MADE_UP if any(one in text for text in texts.values())] == []
     log = texts["hosts/n1/logs/slurmd.log"]
-    for line in (*ORDINARY, NAMED[1]):
+    for line in ORDINARY:
         assert line in log
     assert "mysql -uroot -p(not-shown) slurm_acct_db" in log
     assert "curl -s -u ann:(not-shown) https://registry" in log
 
 
-def test_an_anonymous_bundle_names_no_host_user_or_address(site: Site) -> None:
-    site.lab.on("ctl", PEOPLE)
-    write_log(site, "ctl", (*IN_LOGS, *NAMED, *ORDINARY), "slurmctld")
-    site.lab.inventory_path.write_text(site.lab.inventory_path.read_text() + MOUNTS)
-    _, texts = site.bundle("--anonymous")
-    whole = "\n".join((*texts, *texts.values()))
-    words = set(re.findall(r"[A-Za-z0-9]+", whole))
-    assert {"ctl", "n1", "n2", "ann", site.lab.lab.name} & words == set()
-    assert site.lab.lab.host("n1").address not in whole
-    assert [name for name in NAMES if re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z])", whole.lower())] == []
-    assert [one for one in MADE_UP if one in whole] == []
-    assert {name: found for name, text in texts.items() if (found := site.found_in(text))} == {}
-
-
-def test_an_anonymous_bundle_stays_useful(site: Site) -> None:
-    _, texts = site.bundle("--anonymous")
-    log = texts["hosts/host1/logs/slurmctld.log"]
-    assert "error: Node host3 has low real_memory size (2000 < 4000)" in log
-    assert re.search(r"error: slurm_receive_msg \[net\d+-address\d+:42\]: Zero Bytes were transmitted or received", log)
-    assert "slurmd version 24.11.5 started, job 4711 exited with signal 9" in log
-    assert "ClusterName=cluster1" in texts["hosts/host1/slurm/slurm.conf"]
-    assert "comment: (text)" in texts["cluster/cluster.yaml"]
-    assert re.search(r"source: \"server\d+.domain\d+:/export/data\"", texts["cluster/cluster.yaml"])
-    assert len({re.search(r"NodeAddr=(net\d+)-", block)[1] for block in nodes_of(texts)}) == 1
-    server = re.search(
-        r"mount.nfs: (server\d+)\.domain\d+:/export/home timed out; (server\d+) and server\d+ do not", log
-    )
-    assert server is not None
-    assert server[1] == server[2]
-    assert set(re.findall(r"job of (\w+), that is (\w+), or (\w+);", log)) == {("user1", "person1", "person1")}
-
-
-def test_ordinary_lines_of_real_logs_stay_as_they_are_but_for_names(site: Site) -> None:
+def test_ordinary_lines_of_real_logs_stay_as_they_are(site: Site) -> None:
     lines = [
         line
         for host in ("ctl", "n1")
@@ -275,11 +224,6 @@ def test_ordinary_lines_of_real_logs_stay_as_they_are_but_for_names(site: Site) 
     changed = [(old, new) for old, new in zip(lines, shown, strict=True) if old != new and "(digest-" not in new]
     assert len(lines) > 200
     assert len(changed) <= len(lines) / 500, changed
-
-
-def nodes_of(texts: dict[str, str]) -> list[str]:
-    """What scontrol showed of each node."""
-    return [block for block in texts["hosts/host1/state/nodes.txt"].split("\n\n") if "NodeAddr=" in block]
 
 
 def write_log(site: Site, host: str, lines: tuple[str, ...], daemon: str = "slurmd") -> None:

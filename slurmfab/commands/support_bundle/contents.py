@@ -48,16 +48,14 @@ hosts/HOST/
                   queue without what users have named
 
 (not-shown) stands for a secret, or for what looks like one, (digest-N) for a long hexadecimal number, the same for
-equal ones. Keys, password files and the site's own programs are not collected at all.{names}
+equal ones. Keys, password files and the site's own programs are not collected at all.
+
+Names are not hidden: of people, hosts, domains, projects and the cluster; nor are addresses and public keys. Give this
+to those alone who may know them.
 """
-ANONYMOUS = (
-    "\nPeople, hosts, other machines, domains, addresses, accounts and the cluster have other names, the same in all "
-    "files.\nComments and texts that people wrote are left out, as are files that cannot be judged: missing.txt names "
-    "them.\nA log may still name somebody whom neither the cluster file nor hosts know: look at it before you send it."
-)
 
 
-def files(known: Inventory, gathered: Gathered, unread: Mapping[str, str], *, is_anonymous: bool) -> dict[str, str]:
+def files(known: Inventory, gathered: Gathered, unread: Mapping[str, str]) -> dict[str, str]:
     """The texts of a support bundle by name. `unread`: why secrets of this machine could not be read, by key."""
     found = dict(of_here(known))
     for host, answer in gathered.answers.items():
@@ -67,7 +65,7 @@ def files(known: Inventory, gathered: Gathered, unread: Mapping[str, str], *, is
     found["versions.txt"] = versions(gathered)
     found["clocks.txt"] = "".join(f"{host}: {one.clock_offset:+.3f} s\n" for host, one in facts_of(gathered))
     found["missing.txt"] = missing(gathered, unread)
-    found["README.txt"] = README.format(program=FAB, version=__version__, names=ANONYMOUS if is_anonymous else "")
+    found["README.txt"] = README.format(program=FAB, version=__version__)
     return found
 
 

@@ -32,9 +32,6 @@ class HostAnswer:
     left: Mapping[str, str]  # reason by name, of what is not there or not whole
     secrets: tuple[bytes, ...] = field(repr=False)  # values that no text may have
     public: tuple[str, ...] = ()
-    domains: tuple[str, ...] = ()  # DNS domains that it has
-    people: tuple[tuple[str, str], ...] = ()  # login and full name of its users
-    neighbours: tuple[str, ...] = ()  # names of other machines in its files
     facts: HostFacts | None = None  # its facts; `None` if it was not asked, or they were refused
 
 
@@ -111,9 +108,6 @@ def ask(run: Run, host: str, parts: list[str]) -> HostAnswer:
         left,
         secrets,
         tuple(value["public"]),
-        tuple(value["domains"]),
-        tuple((login, full_name) for login, full_name in value["people"]),
-        tuple(value["neighbours"]),
         facts,
     )
 

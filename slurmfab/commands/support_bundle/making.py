@@ -22,12 +22,11 @@ from slurmfab.base.terminal import columns, table, write
 from slurmfab.cluster.inventory import file_contents, loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.support_bundle import contents, free_texts, gathering
+from slurmfab.commands.support_bundle import contents, gathering
 from slurmfab.commands.support_bundle.gathering import Gathered
-from slurmfab.commands.support_bundle.pseudonyms import Pseudonyms, names_of
 from slurmfab.commands.support_bundle.redaction import Filter
 from slurmfab.core.engine import passwords, session
-from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.engine.run import RunOptions
 from slurmfab.on_hosts.agent.core import replace
 
 SUFFIX = ".tar.gz"
@@ -144,71 +143,38 @@ class Written:
     missing: Mapping[str, str]  # hosts that did not answer, each with the reason
 
 
-def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonymous: bool) -> int:
+def make(cluster: str, hosts: str, to: str, output: session.Output) -> int:
     """Make a support bundle of hosts (empty for all), and print what it has; 3 if a host did not answer.
 
-    `is_anonymous`: users, hosts and addresses get other names. Raises InputError for other hosts, or an unwritable
-    path.
+    Raises InputError for other hosts, or an unwritable path.
     """
     known = loading.load_named(cluster)
     wanted = session.select_hosts(known.cluster, hosts, known.path)
     run = session.start(known, "", output, RunOptions("support-bundle"))
-    title = "cluster" if is_anonymous else known.cluster.name
-    folder = f"{title}-support-{run.started:%Y%m%dT%H%M%SZ}"
+    folder = f"{known.cluster.name}-support-{run.started:%Y%m%dT%H%M%SZ}"
     path = place_of_archive(known.path, folder, to)
     with session.ending(run, tells=False):
         gathered = gathering.gather(run, wanted)
         own = read_secrets(known)
         password = run.transport.sudo.known if hasattr(run.transport, "sudo") else ""
-    found = contents.files(known, gathered, own.unread, is_anonymous=is_anonymous)
-    secrets = (*own.values, password.encode())
-    files = anonymous(run, found, gathered, secrets) if is_anonymous else plain(found, gathered, secrets)
+    found = contents.files(known, gathered, own.unread)
+    files = cleaned(found, gathered, (*own.values, password.encode()))
     size = write_archive(path, folder, files, int(run.started.timestamp()))
     tell(path, size, files, gathered, output)
     return LEFT_OUT if gathered.missing else DONE
 
 
-def plain(found: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...]) -> dict[str, str]:
-    """Files without secrets."""
-    files, opaque = cleaned(found, gathered, own, None)
-    return {**files, "missing.txt": contents.with_lines(files["missing.txt"], opaque)}
-
-
-def anonymous(run: Run, found: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...]) -> dict[str, str]:
-    """Files without secrets and texts of people, in which people, hosts and addresses have other names."""
-    known, left = without_texts(found)
-    names = Pseudonyms(names_of(run, gathered, known), known.values())
-    files, opaque = cleaned(known, gathered, own, names)
-    files["missing.txt"] = contents.with_lines(files["missing.txt"], (*left, *opaque))
-    return {names.text(name): names.text(text) for name, text in files.items()}
-
-
-def cleaned(
-    files: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...], names: Pseudonyms | None
-) -> tuple[dict[str, str], list[str]]:
-    """The files without secrets of hosts and this machine, `names` replaced if any, and what is left out."""
+def cleaned(files: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...]) -> dict[str, str]:
+    """The files without secrets of hosts and this machine; missing.txt counts what is left out because of that."""
     secrets = (*filter(None, own), *(one for answer in gathered.answers.values() for one in answer.secrets))
-    public = [text for answer in gathered.answers.values() for text in answer.public]
-    clean = Filter(dict.fromkeys(secrets), public, names.knows if names else None)
+    clean = Filter(dict.fromkeys(secrets), [text for answer in gathered.answers.values() for text in answer.public])
     found: dict[str, str] = {}
     left: list[str] = []
     for name, text in files.items():
         found[name], lines = clean.clean(text)
         if lines:
             left.append(f"{name}: {lines} lines are left out, because most of each is no text that can be read")
-    return found, left
-
-
-def without_texts(files: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The files without comments and texts of people, and lines for those that are left out."""
-    found: dict[str, str] = {}
-    left: list[str] = []
-    for name, text in files.items():
-        try:
-            found[name] = free_texts.cleaned(name, text)
-        except ValueError as error:
-            left.append(f"{name}: left out, because it may name somebody: {error}")
-    return found, left
+    return {**found, "missing.txt": contents.with_lines(found["missing.txt"], left)}
 
 
 def tell(path: Path, size: int, files: Mapping[str, str], gathered: Gathered, output: session.Output) -> None:
@@ -222,7 +188,10 @@ def tell(path: Path, size: int, files: Mapping[str, str], gathered: Gathered, ou
     lines = table(rows, columns(output.stream))
     lines += [f"{host}: left out: {reason}" for host, reason in sorted(gathered.missing.items())]
     lines += [f"{left} files are not there or not whole; missing.txt says why."] if left else []
-    lines += [f"{path}: {format_size(size)}, readable by you alone. No secrets are in it as far as {FAB} knows them."]
+    lines += [
+        f"{path}: {format_size(size)}, readable by you alone. No secrets are in it as far as {FAB} knows them; "
+        "names of people and hosts, addresses and host keys are."
+    ]
     write("\n".join(lines), output.stream)
     output.write_json(Written(1, str(path), size, tuple(sorted(files)), gathered.missing))
 

@@ -14,7 +14,7 @@ import json
 import re
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from operator import ne
 from typing import NamedTuple
@@ -241,18 +241,14 @@ class Hidden(NamedTuple):
 class Filter:
     """Replaces secrets in texts.
 
-    `public`: texts with public keys, which private ones repeat; their pieces are not secret. `is_name`: whether a
-    decoded text has what is to get another name, so that it cannot stay encoded.
+    `public`: texts with public keys, which private ones repeat; their pieces are not secret.
     """
 
-    def __init__(
-        self, secrets: Iterable[bytes], public: Iterable[str] = (), is_name: Callable[[str], bool] | None = None
-    ) -> None:
+    def __init__(self, secrets: Iterable[bytes], public: Iterable[str] = ()) -> None:
         whole: set[str] = set()
         self.words: set[str] = set()
         self.pieces: set[str] = set()
         self.public: set[str] = set()
-        self.is_name = is_name
         self.digests: dict[str, str] = {}
         self.harmless: set[str] = set()
         for value in dict.fromkeys(secrets):
@@ -345,9 +341,7 @@ class Filter:
         return False
 
     def has_secret(self, text: str, depth: int) -> bool:
-        """Whether a decoded text has a secret, or a name that is not shown."""
-        if self.is_name is not None and self.is_name(text):
-            return True
+        """Whether a decoded text has a secret."""
         return any(True for _ in self.in_lines(text)) or any(True for _ in self.anywhere(text, depth))
 
     def known(self, text: str) -> Iterator[secret_detectors.Place]:

@@ -80,6 +80,6 @@ def test_a_host_that_is_asked_for_its_secrets_alone_gives_no_file(host: Path) ->
 
 @pytest.mark.parametrize("name", ["../x", "logs/../../x", "/etc/passwd", "logs/a\nb", "logs/.x", "x"])
 def test_an_answer_with_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
-    value = {"files": [[name, ""]], "left": [], "secrets": [], "public": [], "domains": []}
+    value = {"files": [[name, ""]], "left": [], "secrets": [], "public": []}
     with pytest.raises(AgentFailed):
         answer_value("n1", ({"support": value},), "support")

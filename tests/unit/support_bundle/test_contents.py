@@ -25,7 +25,7 @@ def files(tmp_path: Path, gathered: Gathered) -> dict[str, str]:
     (tmp_path / "c.yaml").write_text("cluster: lab\ncontrollers: [ctl]\nnodes: [{hosts: n1}]\n")
     (tmp_path / "c.runs").mkdir()
     (tmp_path / "c.runs/20261123T095900.000000Z-deploy.json").write_text(json.dumps(RECORD))
-    return contents.files(loading.load(tmp_path / "c.yaml"), gathered, {"ssh.key": "no"}, is_anonymous=False)
+    return contents.files(loading.load(tmp_path / "c.yaml"), gathered, {"ssh.key": "no"})
 
 
 def test_silent_hosts_left_files_and_unread_secrets_are_named(tmp_path: Path) -> None:
@@ -47,3 +47,7 @@ def test_a_record_is_there_without_its_copies_and_facts_without_users(tmp_path: 
     assert found["clocks.txt"] == "n1: +0.250 s\n"
     assert found["hosts/n1/logs/slurmd.log"] == "x"
     assert found["cluster/cluster.yaml"].startswith("cluster: lab")
+
+
+def test_a_bundle_says_that_names_are_in_it(tmp_path: Path) -> None:
+    assert "Names are not hidden" in files(tmp_path, Gathered({"n1": answer()}))["README.txt"]

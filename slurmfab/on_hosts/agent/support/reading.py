@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import base64
-import os
-import pwd
-import re
 from contextlib import suppress
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
-from slurmfab.on_hosts.agent.core.reading import entries, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import read_end
 from slurmfab.on_hosts.agent.services.daemon_log import log_file
@@ -64,15 +60,6 @@ KEPT = {
 }
 """Files of which the end is taken, by the name that they get."""
 
-FIRST_UID, LAST_UID = 1000, 2**31
-"""UIDs of people, in passwd(5) and in directories such as LDAP; `nobody` and the like are told apart by their names."""
-
-MOST_PEOPLE, MOST_NEIGHBOURS = 50_000, 5_000
-
-KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2", "/root/.ssh/known_hosts")
-SERVER = re.compile(r"//([\w.-]+)/|([A-Za-z0-9][\w.-]*)[,:][^\s]*:?/")
-HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}$")
-
 CONFIGURATION = (".conf", ".yaml")
 """The ends of names of configuration files; programs of the site's own, such as prologs, stay on the host."""
 
@@ -82,8 +69,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     `request`: `parts`: `host` for its files, programs and logs, `cluster` for Slurm's state. `private`: paths of files
     of the site's own that are secret. Returns `files`: name and text of each file. `left`: what is not there, and why.
-    `secrets`: values in base64. `public`: public keys. `domains`: the DNS domains of the host. `people`: login and full
-    name of its users. `neighbours`: names of other machines in its files.
+    `secrets`: values in base64. `public`: public keys.
     """
     found = Collection(context)
     if "host" in request["parts"]:
@@ -103,9 +89,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         "left": found.left,
         "secrets": [base64.b64encode(value).decode() for value in secrets],
         "public": list(host_secrets.public_keys(context)),
-        "domains": domains(context),
-        "people": people(context),
-        "neighbours": neighbours(context),
     }
 
 
@@ -202,43 +185,6 @@ def add_state(found: Collection) -> None:
         return
     for name, argv in OF_CLUSTER.items():
         found.add("state/" + name, answer_of(found.context, argv))
-
-
-def domains(context: Context) -> List[str]:
-    """The DNS domains that the host's name and its resolver have."""
-    words = [line.split() for line in read_text(context.path("/etc/resolv.conf")).split("\n")]
-    named = [one for line in words if line and line[0] in ("search", "domain") for one in line[1:]]
-    own = os.uname().nodename.partition(".")[2]
-    return [one_line(name.strip(".")) for name in dict.fromkeys([own, *named]) if name.strip(".")][:16]
-
-
-def people(context: Context) -> List[Tuple[str, str]]:
-    """Login and full name of the users who are people, of /etc/passwd and of what NSS lists."""
-    lines = [(one[0], one[2], one[4]) for one in entries(context.path("/etc/passwd")) if len(one) > 4]  # noqa: PLR2004
-    if context.root == "/":
-        lines += [(one.pw_name, str(one.pw_uid), one.pw_gecos) for one in pwd.getpwall()]
-    found = {
-        login: one_line(full_name)
-        for login, uid, full_name in lines
-        if uid.isdigit() and FIRST_UID <= int(uid) < LAST_UID
-    }
-    return sorted(found.items())[:MOST_PEOPLE]
-
-
-def neighbours(context: Context) -> List[str]:
-    """Names of machines in /etc/hosts, in files of known host keys, and among the sources of mounts."""
-    names: Dict[str, bool] = {}
-    for line in read_text(context.path("/etc/hosts")).split("\n"):
-        names.update(dict.fromkeys(line.partition("#")[0].split()[1:], True))
-    for path in KNOWN_HOSTS:
-        lines = (line.split() for line in read_text(context.path(path)).split("\n"))
-        names.update((one, True) for line in lines if line for one in line[0].split(",") if not one.startswith("|"))
-    for path in ("/etc/fstab", "/proc/self/mounts"):
-        for line in read_text(context.path(path)).split("\n"):
-            server = SERVER.match(line)
-            if server:
-                names[server.group(1) or server.group(2)] = True
-    return [one_line(name) for name in names if HOST_NAME.match(name)][:MOST_NEIGHBOURS]
 
 
 def one_line(text: str) -> str:
