@@ -1,10 +1,18 @@
 """What a `fabfile.py` imports: the tasks for `fab`, once the command line has been looked through for mistakes."""
 
-from __future__ import annotations
-
+import os
 import sys
 
-from slurmfab.base import interrupts
+from slurmfab.base import surroundings
+
+FABRIC = sys.modules.get("fabric.main")  # loaded where `fab` is the program that runs
+
+if FABRIC is not None and hasattr(FABRIC.program, "core"):
+    # Fabric looks for the fabfile there, or above, and puts its directory on the search path.
+    surroundings.shut_out(FABRIC.program.args["search-root"].value or os.curdir)
+    FABRIC.program.config._set(_file_suffixes=("yaml", "yml", "json"))  # a fabric.py there would be run, too
+
+from slurmfab.base import interrupts  # noqa: E402 - all from here is looked for elsewhere
 
 interrupts.end_quietly()
 
@@ -17,10 +25,9 @@ __all__ = ["namespace"]
 
 def check_command_line() -> None:
     """Tell what is misspelt on `fab`'s command line, of which Fabric only says that it does not know it, by Exit."""
-    fabric = sys.modules.get("fabric.main")  # loaded where `fab` is the program that runs
-    if fabric is not None and hasattr(fabric.program, "core"):
+    if FABRIC is not None and hasattr(FABRIC.program, "core"):
         guard_output()
-        check_words(sys.argv[1:], fabric.program.initial_context)
+        check_words(sys.argv[1:], FABRIC.program.initial_context)
         first_line.show(sys.argv[1:])
 
 

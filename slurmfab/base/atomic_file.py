@@ -70,7 +70,11 @@ def write_private(path: Path, text: str, shared: Path) -> None:
     """
     of_group = shared.exists() and bool(shared.stat().st_mode & stat.S_IWGRP)
     mode, others = (0o660, 0o007) if of_group else (0o600, 0o077)
+    is_new = not path.parent.exists()
     write(path, text, mode)
+    if is_new and of_group:  # the umask of this program is nobody's but its own
+        with suppress(OSError):
+            path.parent.chmod(stat.S_IMODE(path.parent.stat().st_mode) | 0o770)
     for place in (path.parent, *path.parent.iterdir()):
         with suppress(OSError):  # somebody else's, who writes it anew, or one that has just gone
             found = place.lstat()

@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from slurmfab.base import surroundings
+
 if TYPE_CHECKING:
     from slurmfab.cli.tasks.command_line import Call
 
@@ -14,6 +16,7 @@ COMPLETE = "--complete"  # what the scripts of `fab completion` call this progra
 
 def main() -> None:
     """Run the tasks that the command line names, show help, or tell a shell what fits on one."""
+    surroundings.shut_out()
     if sys.argv[1:2] == [COMPLETE]:
         from slurmfab.cli.completion import answering
 

@@ -5,15 +5,17 @@ To compress it anew would be a tenth of a run with nothing to change. What is ke
 
 from __future__ import annotations
 
+import sys
 import zlib
 from contextlib import suppress
 from hashlib import sha256
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from slurmfab.base import kept_code
+from slurmfab.on_hosts.agent.core import replace
 
 LEVEL = 6  # level of zlib compression: a higher one takes twice as long and saves 1% of the size
+READABLE_BY_ALL = 0o644
 MOST = 32  # files that are kept; each set of modules has one
 
 
@@ -25,9 +27,11 @@ def compressed(data: bytes) -> bytes:
         if unpacking.decompress(packed, len(data) + 1) == data and unpacking.eof and not unpacking.unused_data:
             return packed
     packed = zlib.compress(data, LEVEL)
-    kept_code.put(place, packed)
-    with suppress(OSError):
-        remove_oldest(place.parent)
+    if not sys.dont_write_bytecode:
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            replace.exchange(str(place), packed, mode=READABLE_BY_ALL)
+            remove_oldest(place.parent)
     return packed
 
 

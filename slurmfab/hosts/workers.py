@@ -10,7 +10,6 @@ import contextlib
 import gc
 import itertools
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from slurmfab.base import surroundings
 from slurmfab.base.errors import ConnectionLost
 from slurmfab.base.grouping import grouped
 from slurmfab.hosts.fan_out import give_up_turn
@@ -29,12 +29,8 @@ if TYPE_CHECKING:
     from slurmfab.hosts.host_keys import PinnedKey
     from slurmfab.hosts.route import Route
 
-BOOT = (
-    "import gc, pickle, sys; gc.disable(); sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from slurmfab.base import kept_code; kept_code.keep(); "
-    "from slurmfab.hosts import worker; worker.main()"
-)
-"""Python text: runs a worker with the modules of this program, loaded as quickly as there."""
+BOOT = "import gc; gc.disable(); from slurmfab.hosts import worker; worker.main()"
+"""Python text: runs a worker, loaded as quickly as this program."""
 
 LINE, TURN, TELL, DONE, FAILED = "line", "turn", "tell", "done", "failed"
 """Kinds of messages of a worker: a line of an answer, a host that may be off, a line for people, and the two ends."""
@@ -153,18 +149,13 @@ class Worker:
         """The pipe to the process, which is started if it is not there yet."""
         with self.starting:
             if self.pipe is None:
-                import pickle  # few runs have so many hosts
-
                 self.pipe, theirs = Pipe()
                 # In a session of its own, Ctrl-C reaches this program alone, which then closes all connections.
                 self.process = subprocess.Popen(
-                    [sys.executable, "-c", BOOT, str(theirs.fileno())], stdin=subprocess.PIPE,
+                    surroundings.python(BOOT, str(theirs.fileno())), stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()], start_new_session=True,
                 )  # fmt: skip
                 theirs.close()
-                assert self.process.stdin
-                with self.process.stdin as given:
-                    given.write(pickle.dumps(sys.path))
                 self.pipe.send(self.share)
                 threading.Thread(target=self.read, args=(self.pipe,), daemon=True, name="worker").start()
             return self.pipe

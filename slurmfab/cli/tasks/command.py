@@ -16,7 +16,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from slurmfab.base import atomic_file, interrupts, kept_code
+from slurmfab.base import atomic_file, interrupts
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.exit_codes import INTERRUPTED
 from slurmfab.base.program_name import FAB
@@ -200,7 +200,6 @@ def load_quickly() -> None:
     is_ours = Path(__file__).stat().st_uid == os.geteuid()
     sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode) or not is_ours
     gc.set_threshold(GARBAGE_THRESHOLD)
-    kept_code.keep()
     # Otherwise pydantic looks through all installed packages for plugins of its own; slurmfab needs none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # paramiko imports it for one option in ssh_config(5), Match exec.

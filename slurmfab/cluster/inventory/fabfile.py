@@ -12,7 +12,11 @@ DIRECTORY = "configs"  # the name of the directory for cluster files; fabfiles b
 
 TEXT = '''\
 """The tasks of slurmfab, for `fab`."""
-from slurmfab.fabfile import namespace  # noqa: F401
+import sys
+
+del sys.path[0]  # Fabric puts this directory first, where a file could have the name of any module
+
+from slurmfab.fabfile import namespace  # noqa: E402, F401
 '''
 
 

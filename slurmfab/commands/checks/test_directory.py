@@ -31,7 +31,7 @@ NSS = "grep -cE '^(passwd|group):[^#]* sss( |$)' /etc/nsswitch.conf; true"
 
 def test_servers_of_the_directory_answer(directory_host: CheckedHost) -> None:
     """the servers of the directory answer, their certificates are accepted, and so is the login"""
-    done = directory_host.run("python3 -c %s", inspect.getsource(ldap_probe), seconds=SECONDS)
+    done = directory_host.run("python3 -I -c %s", inspect.getsource(ldap_probe), seconds=SECONDS)
     found = json_objects.parse(done.stdout.encode())
     assert found, f"sssd.conf names no server: {last_words(done)}. Repair: {deploy(directory_host.name)}"
     told = [f"{server}: {cause}" for server, cause in found.items() if cause]

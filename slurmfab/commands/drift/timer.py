@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurmfab.base import atomic_file
+from slurmfab.base import atomic_file, surroundings
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.paths import UNIT_FILES
 from slurmfab.base.program_name import FAB
@@ -166,10 +166,9 @@ def told_after(manager: Manager, name: str, when: str) -> list[str]:
 
 def command_of(known: Inventory) -> tuple[str, ...]:
     """The command of the service: this installation's program and the cluster file, with absolute paths."""
-    python = Path(sys.executable)
-    program = python.with_name("slurmfab")
-    words = (str(program),) if program.exists() else (str(python), "-m", "slurmfab")
-    return (*words, "drift", "--cluster", str(known.path.absolute()))
+    program = Path(sys.executable).with_name("slurmfab")
+    words = ("drift", "--cluster", str(known.path.absolute()))
+    return (str(program), *words) if program.exists() else tuple(surroundings.program(*words))
 
 
 def verify(texts: Mapping[str, str], manager: Manager) -> None:

@@ -8,7 +8,6 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -17,8 +16,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import slurmfab
 from slurmfab import lab as labs
+from slurmfab.base import surroundings
 from slurmfab.base.errors import LabError
 from slurmfab.commands.rehearse.twin import Twin
 from slurmfab.hosts.host_keys import PinnedKey
@@ -93,11 +92,11 @@ class Stage:
         """
         began = time.monotonic()
         inside = [*TIED, "nsenter", f"--net=/run/netns/{LabLayout(self.lab.name).host(DOOR).namespace}"]
-        argv = [*inside, sys.executable, "-m", "slurmfab", *words, "--cluster", str(self.cluster_file)]
+        argv = [*inside, *surroundings.program(*words, "--cluster", str(self.cluster_file))]
         with (self.home / "output").open("wb") as output, (self.home / "errors").open("wb") as errors:
             process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment(self.home),
-                start_new_session=True,
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=self.home,
+                env=environment(self.home), start_new_session=True,
             )  # fmt: skip
             try:
                 meanwhile(process)
@@ -149,8 +148,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def environment(home: Path) -> dict[str, str]:
     """The environment of commands: nothing of the user's, so that no SSH configuration, agent or variable counts."""
     path = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-    program = str(Path(slurmfab.__file__).parents[1])
-    return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": program}
+    return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}
 
 
 def tail(name: str) -> str:

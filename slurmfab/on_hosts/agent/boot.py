@@ -4,6 +4,7 @@ It MUST be valid in any Python 3, so that an old Python reports its version and 
 """
 
 import gc
+import os
 import sys
 from importlib.machinery import ModuleSpec
 from types import CodeType
@@ -74,6 +75,9 @@ def run(sources: "dict[str, str]", *place: str) -> int:
         sys.stdout.write('{"error": "%s", "traceback": ""}\n{"done": true}\n' % message)
         sys.stdout.flush()
         return 3
+    # Whoever logged in may have come with any umask, to a home that others can write to as well.
+    os.umask(os.umask(0o077) | 0o022)
+    os.chdir("/")
     # By default Python collects garbage after every 700 new objects; imports make thousands that stay.
     gc.set_threshold(50000)
     finder = Sources(sources)

@@ -1,0 +1,74 @@
+"""What the surroundings of a run may not decide: the code that it loads, programs by name, who may write its files.
+
+The working directory is one where others may leave files, such as a git repository, and no code comes from there: not
+as a module, for this program or a Python that it starts, and not as a program that has the name of another one.
+"""
+# Without annotations of the future, whose module would be looked for before `shut_out` has made that safe.
+
+import os
+import sys
+from contextlib import suppress
+
+INSTALLED = ("site-packages", "dist-packages")  # names of directories of installed modules
+
+_CHILD = (
+    "import sys; path, root = %r, %r; sys.path[:] = [*path, root]; import slurmfab; sys.path[:] = path; "
+    "sys.argv[0] = 'slurmfab'; %s"
+)
+"""Python text: has the modules of this program, and no others from the directory that its package is in."""
+
+
+def shut_out(*directories: str) -> None:
+    """Load no module from the working directory, those above it and `directories`, and start no program by them.
+
+    What is loaded already, as slurmfab from a checkout, goes on loading its own parts. Files that are made from now on
+    are for nobody else to write, whatever the umask; where those that share a cluster file may, its writer says so.
+    """
+    with suppress(OSError):  # the directory is gone, and nothing can be in it
+        directories = (*directories, os.getcwd())
+    sys.path[:] = [entry for entry in sys.path if not is_in_the_way(entry, directories)]
+    programs = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry)]
+    if "PATH" in os.environ:
+        os.environ["PATH"] = os.pathsep.join(programs) or os.defpath
+    os.umask(os.umask(0o077) | 0o022)
+    close_kept_modules()
+
+
+def is_in_the_way(entry: str, directories: tuple[str, ...]) -> bool:
+    """Whether an entry of Python's search path is one of some directories, or above one; Python's own never are."""
+    if not os.path.isabs(entry):
+        return True
+    own = os.path.dirname(os.__file__)
+    if entry == own or entry.startswith(own + os.sep) or os.path.basename(entry) in INSTALLED:
+        return False
+    real = os.path.join(os.path.realpath(entry), "")
+    return any(os.path.join(os.path.realpath(one), "").startswith(real) for one in directories)
+
+
+def close_kept_modules() -> None:
+    """Have nobody else write where Python has just kept modules that it compiled, under another umask."""
+    kept = {os.path.dirname(one.__cached__) for name, one in tuple(sys.modules.items())
+            if name.partition(".")[0] == "slurmfab" and getattr(one, "__cached__", None)}  # fmt: skip
+    for place in kept:
+        with suppress(OSError):
+            mode = os.stat(place).st_mode & 0o7777
+            if mode & 0o022:
+                os.chmod(place, mode & ~0o022)
+
+
+def python(text: str, *words: str) -> list[str]:
+    """The command of a Python that runs a text with the modules of this program, and with none from elsewhere.
+
+    It heeds no variable of the environment and no working directory (python(1), -I).
+    """
+    import slurmfab
+
+    root = os.path.dirname(os.path.dirname(os.path.abspath(slurmfab.__file__)))
+    path = [entry for entry in sys.path if os.path.isabs(entry) and entry != root]
+    keeps = ("-B",) if sys.flags.dont_write_bytecode else ()
+    return [sys.executable, "-I", *keeps, "-c", _CHILD % (path, root, text), *words]
+
+
+def program(*words: str) -> list[str]:
+    """The command of this program in a process of its own."""
+    return python("from slurmfab.cli.main import main; main()", *words)
