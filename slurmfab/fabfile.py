@@ -10,7 +10,7 @@ FABRIC = sys.modules.get("fabric.main")  # loaded where `fab` is the program tha
 if FABRIC is not None and hasattr(FABRIC.program, "core"):
     # Fabric looks for the fabfile there, or above, and puts its directory on the search path.
     surroundings.shut_out(FABRIC.program.args["search-root"].value or os.curdir)
-    FABRIC.program.config._set(_file_suffixes=("yaml", "yml", "json"))  # a fabric.py there would be run, too
+    FABRIC.program.config._set(_file_suffixes=())  # nor settings: a fabric.py would be run, a fabric.yaml can name code
 
 from slurmfab.base import interrupts  # noqa: E402 - all from here is looked for elsewhere
 

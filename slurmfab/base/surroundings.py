@@ -30,6 +30,8 @@ def shut_out(*directories: str) -> None:
     programs = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry)]
     if "PATH" in os.environ:
         os.environ["PATH"] = os.pathsep.join(programs) or os.defpath
+    if sys.pycache_prefix and not os.path.isabs(sys.pycache_prefix):
+        sys.pycache_prefix = None
     os.umask(os.umask(0o077) | 0o022)
     close_kept_modules()
 

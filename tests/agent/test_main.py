@@ -301,3 +301,19 @@ def test_an_agent_forgets_the_variables_of_slurm_that_a_login_has_set(monkeypatc
     forget(SITE_SETTINGS)
     assert not [name for name in os.environ if name.startswith(SITE_SETTINGS)]
     assert os.environ["HTTPS_PROXY"] == "http://proxy"
+
+
+def test_an_agent_when_it_begins_with_umask_0_in_a_directory_of_others_then_it_works_with_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = os.umask(0)
+    agent = Agent()
+    os.umask(before)
+    try:
+        agent.ask({"op": "lock-copy", "root": str(tmp_path)})
+        status = Path(f"/proc/{agent.process.pid}/status").read_text()
+        assert "Umask:\t0022" in status
+        assert Path(f"/proc/{agent.process.pid}/cwd").readlink() == Path("/")
+    finally:
+        agent.end()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from made_pages import sources
 from saved_archives import archive as saved_backup
-from source_trees import SOURCES, nodes
+from source_trees import PACKAGE, SOURCES, nodes
 
 from slurmfab.base import atomic_file, junit
 from slurmfab.commands.backup import archive as backups
@@ -129,3 +132,49 @@ def test_a_file_that_somebody_has_made_readable_then_stays_so(tmp_path: Path, ma
 
 def test_the_directory_of_backups_is_its_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(backups.make_directory(tmp_path / "cluster.yaml").stat().st_mode) == 0o700
+
+
+RUN_AND_KEEP = """\
+import sys
+sys.argv = ["slurmfab", "plan", "--cluster", "none.yaml"]
+from slurmfab.cli import main
+try: main.main()
+except SystemExit: pass
+from slurmfab.cluster.slurm import render
+from slurmfab.hosts import compressed
+render.load_templates()
+compressed.compressed(b"agent")
+"""
+
+
+def test_code_that_is_kept_when_a_run_begins_with_umask_0_then_nobody_else_can_write_it(tmp_path: Path) -> None:
+    place = tmp_path / "installed"
+    place.mkdir(mode=0o755)
+    for name in ("slurmfab", "templates"):
+        shutil.copytree(
+            PACKAGE.parent / name, place / name, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True
+        )
+    environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-c", 'umask 0; exec "$0" -c "$1"', sys.executable, RUN_AND_KEEP], cwd=tmp_path, env=environment,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    kept = {path.parent.parent.name for path in place.rglob("__pycache__/*")}
+    assert {"slurmfab", "cli", "hosts", "templates"} <= kept, done.stderr
+    assert list(place.rglob("sent-*"))
+    open_to_others = [path for path in place.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o022]
+    assert open_to_others == []
+
+
+def test_a_directory_of_records_when_the_cluster_file_is_a_groups_then_the_group_may_write_there(
+    tmp_path: Path,
+) -> None:
+    shared = tmp_path / "cluster.yaml"
+    shared.write_text("cluster: lab\n")
+    shared.chmod(0o664)
+    before = os.umask(0o022)  # as in each run
+    atomic_file.write_private(tmp_path / "cluster.runs/a.json", "{}", shared)
+    os.umask(before)
+    assert stat.S_IMODE((tmp_path / "cluster.runs").stat().st_mode) == 0o770
+    assert stat.S_IMODE((tmp_path / "cluster.runs/a.json").stat().st_mode) == 0o660

@@ -12,6 +12,7 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 
 import pytest
+from planted_files import planted
 
 from benchmarks.scenarios import far_hosts
 from slurmfab.base.errors import (
@@ -195,3 +196,15 @@ def test_a_worker_when_it_reads_large_data_then_waits_for_each_part_and_asks_for
         assert not ours.poll(0.05), "the next part waits until this one was taken"
         server.take(2, TAKEN, (), "")
     assert ours.recv() == (2, DONE, Reply(1, False, None, Ends()))
+
+
+def test_a_process_when_it_starts_among_files_with_the_names_of_modules_then_loads_none_of_them(
+    shared: SharedTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = planted(tmp_path / "work")
+    monkeypatch.chdir(there.directory)
+    for name, value in there.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", ".")
+    assert ask_facts(shared, "n1", with_secrets=False).hostname == "n1"
+    assert there.was_run == []
