@@ -171,7 +171,6 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "node_health": strict_object({"causes": _LINES}, {}),
         "node_jobs": strict_object({"pending": core_schema.list_schema(_TABLE), "reservations": _TABLE}, {}),
         "owners": _owners(),
-        "proxy": _proxy(),
         "saved": strict_object({}, {"next_job_id": _COUNT, "files": _COUNT, "jobs": numbers}),
         "support": _support(),
         "slurm": core_schema.dict_schema(_LINE, core_schema.union_schema([_TEXT, _ROWS])),
@@ -198,18 +197,6 @@ def _updates() -> core_schema.CoreSchema:
              "removed": core_schema.list_schema(word, max_length=100_000),
              "reboot": core_schema.list_schema(_LINE, max_length=10)}  # fmt: skip
     return strict_object({**lists, "stale": files, "age": age, "unfinished": _LINE, "trouble": _TEXT}, {})
-
-
-def _proxy() -> core_schema.CoreSchema:
-    """Where a proxy listens, or why not, or what it did (`slurmfab.on_hosts.agent.packages.proxy.read`)."""
-    port, uri = (
-        core_schema.int_schema(ge=1, le=65535),
-        core_schema.str_schema(pattern=r"^https?://[!-~]+\z", max_length=1300),
-    )
-    counts = dict.fromkeys(("fetched", "fetched_bytes", "sent", "sent_bytes"), _COUNT)
-    return strict_object(
-        {}, {"port": port, "uris": core_schema.list_schema(uri, max_length=256), "why": _LINE, **counts}
-    )
 
 
 def _support() -> core_schema.CoreSchema:

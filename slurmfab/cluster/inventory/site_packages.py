@@ -107,9 +107,7 @@ class SitePackages(Model):
     groups: Annotated[tuple[PackageGroup, ...], Field(description="Packages for groups of hosts.")] = ()
     through: Annotated[
         Literal["controller"] | None,
-        Field(
-            description="`controller`: it fetches each package once for all hosts, by a proxy for the time of a run."
-        ),
+        Field(description="`controller`: it fetches each package once for all hosts, which get them over SSH."),
     ] = None
 
     @property

@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     from slurmfab.core.plan.plan_input import PlanInput
 
 
-@dataclass
+@dataclass(frozen=True)
 class BundleSource:
     """Packages from the cluster file's bundles, whose modules are loaded only then; else from hosts' repositories."""
-
-    is_proxy_asked: bool = False  # whether the controller may listen for hosts that lack packages
 
     def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
         """The hosts that lack packages which no bundle or file has, with the reason; see `PackageSource.refusals`."""
@@ -24,11 +22,16 @@ class BundleSource:
             from slurmfab.commands.bundle import selection
 
             return selection.refusals(inventory, plan_input, hosts)
+        reasons: dict[str, str] = {}
         if plan_input.deb_files or plan_input.slurm_package_files:
             from slurmfab.commands.bundle import sending
 
-            return sending.refusals(plan_input, hosts)
-        return {}
+            reasons = sending.refusals(plan_input, hosts)
+        if plan_input.cluster.packages.through:
+            from slurmfab.commands.bundle import through_controller
+
+            reasons = {**through_controller.refusals(plan_input, hosts), **reasons}
+        return reasons
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
         """Send packages to the hosts that lack them, or show them the way; see `PackageSource.deliver`."""
@@ -43,14 +46,5 @@ class BundleSource:
         if plan_input.cluster.packages.through:
             from slurmfab.commands.bundle import through_controller
 
-            self.is_proxy_asked |= bool(through_controller.needing(plan_input, resources))
             return through_controller.deliver(run, plan_input, resources)
         return resources
-
-    def finish(self, run: Run) -> None:
-        """End what was begun on the controller; see `PackageSource.finish`."""
-        if self.is_proxy_asked:
-            from slurmfab.commands.bundle import through_controller
-
-            self.is_proxy_asked = False
-            through_controller.finish(run)

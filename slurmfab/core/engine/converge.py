@@ -179,5 +179,3 @@ def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tu
     require_claim(run)
     wanted = tuple(phases)
     PhaseRun(run, plan_input, wanted, run.hosts if hosts is None else hosts).carry_out()
-    if any(phase.installs for phase in wanted):
-        run.packages.finish(run)

@@ -66,9 +66,6 @@ class PackageSource(Protocol):
         Hosts that get none are excluded. Raises InputError if a file is missing, damaged or another one than before.
         """
 
-    def finish(self, run: Run) -> None:
-        """End what `deliver` began on hosts, when all have installed."""
-
 
 @dataclass(frozen=True)
 class HostRepositories:
@@ -84,9 +81,6 @@ class HostRepositories:
         """The resources as they are."""
         del run, plan_input
         return resources
-
-    def finish(self, run: Run) -> None:
-        """Nothing was begun."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,6 @@ another:
     {"op": "stage", ...}    -> {"done": true}
     {"op": "collect", ...}  -> {"file": "..."}, {"piece": "..."} ..., {"collected": {...}}, {"done": true}
     {"op": "bundle", ...}   -> {"bundle": {...}}, {"done": true}
-    {"op": "proxy", ...}    -> {"proxy": {...}}, {"done": true}
     {"op": "updates", ...}  -> {"updates": {...}}, {"done": true}
     any request that fails  -> {"error": "...", "traceback": "..."}, {"done": true}
     modules, newline, ...   -> no answer: further modules of the agent, for the next request
@@ -246,7 +245,6 @@ MODULE_OF = {
     "collect": "upgrade.host_bundles",
     "stage": "backup.staged_parts",
     "bundle": "upgrade.host_bundles",
-    "proxy": "packages.proxy",
 }
 """The module that answers each operation besides `facts` and `apply`; `updates` takes the host's lock if it fetches."""
 

@@ -1,16 +1,18 @@
-"""Packages through the controller: who is told of the proxy, and what is said where it cannot be."""
+"""Packages through the controller: what it fetches once, which host is sent what, and what is refused."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, run_over
 
-from slurmfab.base.errors import ConnectionLost
+from slurmfab.base.errors import AgentFailed, ConnectionLost
 from slurmfab.commands.bundle import through_controller
 from slurmfab.commands.bundle.package_source import BundleSource
 from slurmfab.core.engine.progress import Progress
@@ -22,39 +24,52 @@ from slurmfab.on_hosts.agent.packages.packages import Packages
 
 INSTALLED = dict.fromkeys(("munge", "openssh-client", "slurm-client", "slurmctld", "slurmd"), "1")
 WANTED = {host: (Packages(("munge", "slurmd")),) for host in ("c1", "n1", "n2")}
-URIS = ["http://mirror.example/debian/"]
 THROUGH = f"{THREE_HOSTS}packages: {{through: controller}}\n"
-REPOSITORY = (
-    "slurm: {packages: smd, version: '26.05.*', "
-    "source: {uris: 'https://apt.example.org/slurm', suites: trixie, key: keys/slurm.asc}}\n"
-)
+LIST, KEY, OTHER = f"{'a' * 64}.gz", "b" * 64, "c" * 64
+DEB = "slurmd_24.11.5-4_amd64.deb"
+LACKS = f"{KEY} {DEB}"
+
+
+def piece(data: bytes) -> Line:
+    return {"piece": base64.b64encode(data).decode()}
 
 
 @dataclass
-class Listening(FakeHosts):
-    """Hosts whose controller answers what it does about a proxy."""
+class Hosts(FakeHosts):
+    """A controller that has fetched a list and packages, and hosts that store what they are sent."""
 
-    listen: Mapping[str, Any] = field(default_factory=lambda: {"port": 3142, "uris": URIS})
-    end: Mapping[str, Any] = field(default_factory=dict)
-    is_gone: bool = False
-    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    lists: tuple[Line, ...] = ({"file": LIST}, piece(b"list"))
+    asks: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict.fromkeys(("n1", "n2"), (LACKS,)))
+    failure: Exception | None = None
+    asked: list[Mapping[str, Any]] = field(default_factory=list)
+    sent: dict[str, list[str]] = field(default_factory=dict)
 
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
     ) -> tuple[Line, ...]:
-        if request["op"] != "proxy":
-            return super().call(host, request, heard)
-        if self.is_gone:
-            raise ConnectionLost(host, "it is gone")
-        self.asked.append((host, request))
-        return ({"proxy": dict(self.listen if request["do"] == "listen" else self.end)},)
+        if request["op"] == "collect":
+            self.asked.append(request)
+            if self.failure:
+                raise self.failure
+            lines = {"lists": self.lists, "packages": ({"file": DEB}, piece(b"de"), piece(b"b")), "end": ()}
+            for line in lines[request["part"]]:
+                heard(line)
+            return ({"collected": {"index": ""}},)
+        if request["op"] == "bundle":
+            if request["do"] == "write":
+                self.sent.setdefault(host, []).append(request["file"])
+                return ({"bundle": {}},)
+            return ({"bundle": {"lacking": [LIST] if request["do"] == "begin-lists" else list(self.asks[host])}},)
+        if request["op"] == "apply":
+            return tuple({"outcome": {"id": "package-way:controller", "status": "ok"}} for _ in request["resources"])
+        return super().call(host, request, heard)
 
 
 @dataclass(frozen=True)
 class Case:
     """A run over hosts of which c1 has all packages."""
 
-    hosts: Listening
+    hosts: Hosts
     run: Run
     known: PlanInput
     said: io.StringIO
@@ -63,79 +78,81 @@ class Case:
         return BundleSource().deliver(self.run, self.known, WANTED)
 
 
-def case(text: str = THROUGH, lacking: tuple[str, ...] = ("n1", "n2"), **answers: Any) -> Case:
+def case(text: str = THROUGH, lacking: tuple[str, ...] = ("n1", "n2"), codename: str = "", **answers: Any) -> Case:
     named, said = cluster(text), io.StringIO()
     facts = facts_of(named, addresses=("10.0.0.1", "192.168.7.1"))
     for host in {*named.hosts} - {*lacking}:
         facts[host] = facts_of(named, packages=INSTALLED, addresses=("10.0.0.1",))[host]
-    hosts = Listening(facts, **answers)
+    if codename:
+        facts["n2"] = replace(facts["n2"], codename=codename)
+    hosts = Hosts(facts, **answers)
     return Case(hosts, run_over(hosts, named, progress=Progress(said)), plan_input(named, facts), said)
 
 
-def test_hosts_that_lack_packages_when_delivered_then_each_knows_the_way_by_a_token_of_its_own() -> None:
-    one = case()
+def test_hosts_that_lack_packages_when_delivered_then_the_controller_fetches_once_and_each_gets_what_it_lacks() -> None:
+    one = case(lacking=("c1", "n1", "n2"))
     delivered = one.delivered()
-    ways = {host: given[0] for host, given in delivered.items() if isinstance(given[0], PackageWay)}
-    assert {host: (way.address, way.port, way.uris) for host, way in ways.items()} == dict.fromkeys(
-        ("n1", "n2"), ("10.0.0.1", 3142, tuple(URIS))
+    assert [request["part"] for request in one.hosts.asked] == ["lists", "packages", "end"]
+    assert one.hosts.asked[1]["names"] == [DEB]
+    assert one.hosts.sent == {host: [LIST, KEY] for host in ("n1", "n2")}
+    digest = hashlib.sha256(f"{LIST} {hashlib.sha256(b'list').hexdigest()}\n".encode()).hexdigest()
+    assert {host: given[0] for host, given in delivered.items() if len(given) > 1} == dict.fromkeys(
+        ("n1", "n2"), PackageWay(digest)
     )
-    assert delivered["c1"] == WANTED["c1"]
-    assert delivered["n1"][1:] == WANTED["n1"]
-    [(host, request)] = one.hosts.asked
-    assert (host, sorted(request["tokens"])) == ("c1", sorted(way.token for way in ways.values()))
-    assert len({way.token for way in ways.values()}) == 2
-    assert all(way.token not in repr(way) for way in ways.values())
+    assert delivered["c1"] == WANTED["c1"], "the controller has its own way"
+    assert "c1 fetched 2 files of packages (7 bytes) once for n[1-2]." in one.said.getvalue()
 
 
-def test_a_controller_that_lacks_packages_then_its_own_come_the_same_way() -> None:
-    assert isinstance(case(lacking=("c1", "n1", "n2")).delivered()["c1"][0], PackageWay)
-
-
-def test_hosts_that_lack_nothing_then_nobody_listens_and_nothing_is_ended() -> None:
-    one = case(lacking=())
-    source = BundleSource()
-    assert source.deliver(one.run, one.known, WANTED) == WANTED
-    source.finish(one.run)
-    assert one.hosts.asked == []
-
-
-def test_without_the_key_then_nobody_listens_and_nothing_is_ended() -> None:
-    one = case(THREE_HOSTS)
-    assert one.delivered() == WANTED
-    BundleSource().finish(one.run)
-    assert one.hosts.asked == []
-
-
-def test_a_controller_that_cannot_listen_then_hosts_go_their_own_ways_and_the_reason_is_told() -> None:
-    one = case(listen={"why": "it cannot listen at 10.0.0.1: Cannot assign requested address"})
-    assert one.delivered() == WANTED
-    assert (
-        "Packages do not come through c1, but by each host's own way: it cannot listen at 10.0.0.1"
-        in one.said.getvalue()
-    )
-
-
-def test_a_repository_for_slurm_in_the_cluster_file_then_it_is_served_as_well() -> None:
-    one = case(THROUGH + REPOSITORY)
+def test_a_host_that_lies_about_what_its_apt_looks_for_then_another_gets_its_own_files() -> None:
+    one = case(asks={"n1": (f"{KEY} {DEB}",), "n2": (f"{OTHER} {DEB}", "x ../../etc/shadow", f"{KEY} no.deb")})
     one.delivered()
-    assert one.hosts.asked[0][1]["uris"] == ["https://apt.example.org/slurm"]
+    assert one.hosts.sent == {"n1": [LIST, KEY], "n2": [LIST, OTHER]}
+    assert one.hosts.asked[1]["names"] == [DEB]
 
 
-def test_the_end_then_it_is_told_what_was_fetched_once_and_passed_on() -> None:
-    one = case(end={"fetched": 110, "fetched_bytes": 34 << 20, "sent": 220, "sent_bytes": 68 << 20})
-    source = BundleSource()
-    source.deliver(one.run, one.known, WANTED)
-    source.finish(one.run)
-    assert "c1 fetched 110 files of packages once (34 MiB) and passed on 220 (68 MiB)." in one.said.getvalue()
+@pytest.mark.parametrize(("text", "lacking"), [(THROUGH, ()), (THREE_HOSTS, ("n1", "n2")), (THROUGH, ("c1",))])
+def test_without_the_key_or_a_host_that_lacks_packages_then_nothing_is_fetched(
+    text: str, lacking: tuple[str, ...]
+) -> None:
+    one = case(text, lacking)
+    assert one.delivered() == WANTED
+    assert one.hosts.asked == []
 
 
-def test_the_end_when_the_controller_is_gone_then_that_is_no_failure_of_its_own() -> None:
-    through_controller.finish(case(is_gone=True).run)
+def test_a_controller_that_cannot_fetch_then_hosts_go_their_own_ways_and_the_reason_is_told() -> None:
+    one = case(failure=AgentFailed("c1", "packages cannot be downloaded: no route"))
+    assert one.delivered() == WANTED
+    assert "Packages do not come through c1, but by each host's own way: c1: packages cannot" in one.said.getvalue()
 
 
 @pytest.mark.parametrize(
-    "answer", [{"port": 0}, {"port": 3142, "uris": ["file:///etc/shadow"]}, {"port": 3142, "uris": [], "more": 1}]
+    "lines",
+    [
+        ({"file": "../../etc/passwd"},),
+        ({"file": "/etc/passwd"},),
+        ({"file": DEB},),
+        ({"file": LIST}, {"file": LIST}),
+        (piece(b"x"),),
+    ],
+    ids=repr,
 )
-def test_a_controller_that_answers_nonsense_then_it_is_refused(answer: dict[str, Any]) -> None:
-    with pytest.raises(Exception, match="its proxy was refused"):
-        case(listen=answer).delivered()
+def test_a_controller_that_sends_other_names_or_data_then_that_is_refused_and_nothing_is_written(
+    lines: tuple[Line, ...],
+) -> None:
+    one = case(lists=lines)
+    assert one.delivered() == WANTED
+    assert "Packages do not come through c1" in one.said.getvalue()
+    assert one.hosts.sent == {}
+
+
+def test_a_controller_that_is_lost_then_that_is_the_controllers_failure() -> None:
+    with pytest.raises(ConnectionLost):
+        case(failure=ConnectionLost("c1", "it is gone")).delivered()
+
+
+def test_a_host_of_another_release_than_the_controller_then_is_refused_before_anything_is_changed() -> None:
+    one = case(codename="bookworm")
+    found = through_controller.refusals(one.known, ("c1", "n1", "n2"))
+    assert list(found) == ["n2"]
+    assert "bookworm" in found["n2"]
+    assert BundleSource().refusals(one.run.inventory, one.known, ("n1", "n2")) == found

@@ -168,7 +168,7 @@ def _lists(cluster: Cluster) -> Iterator[tuple[Place, tuple[str, ...]]]:
 
 
 def packages_come_by_one_way(cluster: Cluster) -> Complaints:
-    """A bundle has all packages already; and the controller's proxy speaks to apt."""
+    """A bundle has all packages already; and what the controller fetches is for apt."""
     if cluster.packages.through and cluster.bundle:
         yield ("packages", "through"), "packages come from the bundle; remove one of the two"
     elif cluster.packages.through and platform_of(cluster, cluster.controller).manager != APT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import List, Tuple
 
@@ -38,7 +39,10 @@ MINIMAL = ("--no-install-recommends", "--no-remove")
 DOWNGRADES = ("--allow-downgrades",)
 
 WAY: List[str] = []
-"""Options of apt-get for this session's downloads: a proxy on the controller (`package_way`); empty for none."""
+"""Options of apt-get for this session's downloads: files from the controller (`package_way`); empty for none."""
+
+TRIED_AGAIN = re.compile(r"\nErr:(\d+) [^\n]*(?:\n  [^\n]*)?(?=\n(?:[^\n]*\n)*?Get:\1 )")
+"""What apt-get prints of a list that is not there in one form, and is in the next one."""
 
 CONFIGURE = ("dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
 
@@ -121,6 +125,7 @@ def apt_get(context: Context, arguments: list[str]) -> tuple[int, str]:
     while True:
         done = context.run(["apt-get", *OPTIONS, *WAY, *arguments], seconds=INSTALL_SECONDS, env=ENVIRONMENT)
         output = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
+        output = TRIED_AGAIN.sub("", output) if WAY else output
         # DPkg::Lock::Timeout covers dpkg's lock only, not the locks of the lists and the archives.
         if done.returncode == 0 or not apt_errors.is_locked(output) or time.monotonic() > deadline:
             return done.returncode, output

@@ -7,6 +7,11 @@
 
 With dnf, the index is `repodata`, and `dnf_bundle` says what else is there.
 
+With `packages: {through: controller}`, what the controller's apt has fetched (`lent_files`):
+
+    /var/lib/slurmfab/bundle/LISTS/KEY.gz, KEY        lists, and packages; LISTS is the digest of all lists
+    /var/lib/slurmfab/bundle/LISTS/method             gives them to the host's apt
+
 Packages in files of the site's own lie there, too, in a directory that root alone can read:
 
     /var/lib/slurmfab/bundle/FILES/NAME.deb           FILES is the digest of their names and digests; or NAME.rpm
@@ -31,6 +36,7 @@ INDEX = "Packages"
 PART = ".part"
 
 _BUNDLE = r"[0-9a-f]{64}"
+_LENT = _BUNDLE + r"(\.gz)?"
 _FILE = r"[a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb|[A-Za-z0-9_][A-Za-z0-9._+~^-]*\.[a-z0-9_]+\.rpm"
 
 
@@ -48,6 +54,18 @@ def checked(name: str) -> str:
     return name
 
 
+def lent(name: str) -> str:
+    """The name, if it is that of a file of `lent_files`, else ResourceFailed."""
+    if not re.fullmatch(_LENT, name):
+        raise ResourceFailed("%r is not the name of a file from the controller" % name[:80])
+    return name
+
+
+def checked_or_lent(name: str) -> str:
+    """The name of a file of either kind, else ResourceFailed."""
+    return name if re.fullmatch(_LENT, name) else checked(name)
+
+
 def begin(context: Context, bundle: str, index: str) -> str:
     """Make the directory for a bundle's packages alone; its path, ResourceFailed if it is no digest, OSError."""
     place = make_alone(context, bundle)
@@ -58,10 +76,32 @@ def begin(context: Context, bundle: str, index: str) -> str:
     return place
 
 
+def make_beside(context: Context, bundle: str) -> str:
+    """Make a directory of files from the controller, without others of its kind, beside packages in files."""
+    import shutil  # slow to import, and seldom needed
+
+    place = make_way(context, bundle)
+    for name in names(os.path.dirname(place)):
+        path = os.path.join(os.path.dirname(place), name)
+        if name != bundle and os.path.lexists(path + "/method"):
+            shutil.rmtree(path)
+    make_readable(place)
+    return place
+
+
 def make_alone(context: Context, bundle: str) -> str:
     """Make the way to a directory of packages, without others of its kind; ResourceFailed if no digest."""
     import shutil  # slow to import, and seldom needed
 
+    place = make_way(context, bundle)
+    for name in names(os.path.dirname(place)):
+        if name != bundle:
+            shutil.rmtree(os.path.join(os.path.dirname(place), name))
+    return place
+
+
+def make_way(context: Context, bundle: str) -> str:
+    """Make the directories above one of packages, whose path is returned; ResourceFailed if no digest."""
     place = context.path(place_of(bundle))
     base = os.path.dirname(place)
     parent = os.path.dirname(base)
@@ -70,9 +110,6 @@ def make_alone(context: Context, bundle: str) -> str:
         make_readable(path)
     # The undo store is below this directory too, and may have made it with a restrictive umask.
     os.chmod(parent, 0o755)  # noqa: S103 - the directories in it have their own modes
-    for name in names(base):
-        if name != bundle:
-            shutil.rmtree(os.path.join(base, name))
     return place
 
 

@@ -2,6 +2,7 @@
 
 {"op": "bundle", "do": "begin", "bundle": ..., "index": ..., "names": [...]}   -> {"bundle": {"lacking": [...]}}
 {"op": "bundle", "do": "begin-files", "bundle": ..., "files": {NAME: SHA-256}, "bytes": [...]} -> the same
+{"op": "bundle", "do": "begin-lists" or "needed", "bundle": ...}   -> the same; see `lent_files`
 {"op": "bundle", "do": "write", "bundle": ..., "file": ..., "at": 0, "data": "<base64>", "sha256": ""}
 """
 
@@ -21,7 +22,7 @@ from slurmfab.on_hosts.agent.packages.apt import FIX_BROKEN, MINIMAL, apt_get, r
 
 MARGIN = 64 << 20  # bytes that have to stay free on the host's file systems
 
-_NEEDED = re.compile(r"^'[^']*' (\S+) (\d+)", re.M)
+_NEEDED = re.compile(r"^'([^']*)' (\S+) (\d+)", re.M)
 _FIELD = re.compile(r"^(Filename|Installed-Size|SHA256): (.*)$", re.M)
 
 
@@ -47,8 +48,14 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         return {"lacking": begin(context, request["bundle"], request["index"], request["names"])}
     if request["do"] == "begin-files":
         return {"lacking": begin_files(context, request["bundle"], request["files"], request["bytes"])}
+    if request["do"] in ("begin-lists", "needed"):
+        from slurmfab.on_hosts.agent.packages import lent_files
+
+        if request["do"] == "needed":
+            return {"lacking": lent_files.needed(context, request)}
+        return {"lacking": lent_files.begin(context, request["bundle"], request["files"])}
     place = context.path(bundle_place.place_of(request["bundle"]))
-    path = os.path.join(place, bundle_place.checked(request["file"]))
+    path = os.path.join(place, bundle_place.checked_or_lent(request["file"]))
     write(path, request["at"], base64.b64decode(request["data"]), request["sha256"])
     return {}
 
@@ -63,7 +70,8 @@ def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[
     states = dpkg_status.states(dpkg_status.read(context.root), names)
     # apt needs no file for a package that has its version already.
     is_there = {name for name, state in states.items() if state == "installed"}
-    needed = dict(files_for(context, bundle, [text for text in wanted if text not in is_there]))
+    lacking = [text for text in wanted if text not in is_there]
+    needed = {one.name: one.size for one in files_for(context, bundle_place.options(context, bundle), lacking)}
     known = {os.path.basename(one["Filename"]): one for one in map(fields, index.split("\n\n")) if "Filename" in one}
     return missing(context, bundle, [described(name, size, known.get(name, {})) for name, size in needed.items()])
 
@@ -109,30 +117,44 @@ def has(place: str, name: str, sha256: Optional[str]) -> bool:
     return os.path.exists(path) and sha256_of(path) == sha256
 
 
-def files_for(context: Context, bundle: str, missing: List[str]) -> List[Tuple[str, int]]:
-    """What apt would take from a bundle for packages, and interrupted ones, with bytes; or ResourceFailed."""
-    options = [*bundle_place.options(context, bundle), *MINIMAL, "--print-uris"]
+class Fetched(NamedTuple):
+    """A file that apt would fetch."""
+
+    uri: str
+    name: str
+    size: int  # in bytes
+
+
+def files_for(context: Context, source: Sequence[str], missing: List[str]) -> List[Fetched]:
+    """What apt would fetch for packages, and interrupted ones; ResourceFailed if it cannot install them.
+
+    `source`: options that name a bundle; empty for the host's package sources.
+    """
+    options = [*source, *MINIMAL, "--print-uris"]
     commands = [["install", "--", *missing]] if missing else []
     again: List[str] = []
     if dpkg_status.is_interrupted(context.root):
         # What an earlier run left half done is completed first.
         commands = [[*FIX_BROKEN], *(["--fix-broken", *one] for one in commands)]
         again = reinstall_torn(context)
-    found: List[Tuple[str, int]] = []
+    found: List[Fetched] = []
     for command in commands:
         code, output = apt_get(context, [*options, *command])
         if code != 0:
+            why = apt_errors.explain(output).rstrip(".?")
+            if not source:
+                raise ResourceFailed(why)
             raise ResourceFailed(
                 "the packages cannot be installed from the bundle: %s. If the bundle is older than the host's "
-                "packages, make a new one: %s bundle" % (apt_errors.explain(output).rstrip(".?"), FAB)
+                "packages, make a new one: %s bundle" % (why, FAB)
             )
         found += needed_in(output)
     return found + needed_in(apt_get(context, [*options, *again])[1]) if again else found
 
 
-def needed_in(output: str) -> List[Tuple[str, int]]:
-    """The files in what `apt-get --print-uris` printed, with their sizes in bytes."""
-    return [(bundle_place.checked(name), int(size)) for name, size in _NEEDED.findall(output)]
+def needed_in(output: str) -> List[Fetched]:
+    """The files in what `apt-get --print-uris` printed."""
+    return [Fetched(uri, bundle_place.checked(name), int(size)) for uri, name, size in _NEEDED.findall(output)]
 
 
 def fields(paragraph: str) -> Dict[str, str]:

@@ -12,8 +12,8 @@ from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, unfinished
 from slurmfab.on_hosts.agent.packages.apt import (
-    DOWNGRADES,
     MINIMAL,
+    WAY,
     apt_get,
     complete,
     configure,
@@ -194,7 +194,7 @@ class Packages(InstalledPackages):
         """Packages that dpkg has not finished, and what an interrupted run left."""
         left: Dict[str, Optional[str]] = {"policy-rc.d": daemon_policy.leftover(context)}
         # These packages were just copied here for this installation; converging removes them.
-        left["bundle"] = None if self.bundle or self.files else bundle_place.leftover(context)
+        left["bundle"] = None if self.bundle or self.files or WAY else bundle_place.leftover(context)
         # Where a package is to be installed, the others are finished along with it.
         status = dpkg_status.read(context.root) if is_whole else b""
         left["unfinished"] = unfinished.unfinished(context.root, status) or None if is_whole else None
@@ -230,13 +230,12 @@ class Packages(InstalledPackages):
                 configure(context)
             source = bundle_place.options(context, self.bundle) if self.bundle else ()
             missing = bundle_place.as_files(context, self.files, missing)
-            is_fresh = bool(source) or lists_are_fresh(context, time.time())
+            is_fresh = bool(source) or (not WAY and lists_are_fresh(context, time.time()))
             complaints = "" if is_fresh else update(context)
             if self.slurm and not source:
                 from slurmfab.on_hosts.agent.packages import slurm_release
 
-                exact = slurm_release.chosen(context, missing, self.slurm, self.slurm_version)
-                missing = exact if exact == missing else slurm_release.solved(context, exact, flags=DOWNGRADES)[0]
+                missing = slurm_release.exactly(context, missing, self.slurm, self.slurm_version)
             code, output = install(context, missing, source)
             if code != 0 and is_fresh and not source and apt_errors.is_stale(output):
                 complaints = update(context)
@@ -245,6 +244,7 @@ class Packages(InstalledPackages):
                 held = unfinished.held(dpkg_status.read(context.root))
                 raise ResourceFailed(apt_errors.explain(output + complaints, held))
         bundle_place.remove(context)
+        WAY.clear()
 
     def mend(self, context: Context, differing: frozenset[str]) -> None:
         """Finish packages, and bring files back; ResourceFailed if any is missing, LeftAsItWas for inessential ones."""

@@ -12,7 +12,7 @@ from slurmfab.on_hosts.agent.core import host_records
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_sources, dpkg_status
-from slurmfab.on_hosts.agent.packages.apt import MINIMAL, apt_get
+from slurmfab.on_hosts.agent.packages.apt import DOWNGRADES, MINIMAL, apt_get
 
 SOURCES = "/etc/apt/sources.list.d/slurmfab-slurm.sources"
 RECORD = "/var/lib/slurmfab/slurm-source.json"
@@ -83,6 +83,12 @@ def chosen(context: Context, missing: List[str], slurm: Iterable[str], version: 
     if installed and not all(fits(one, version) for one in installed):
         return ["%s=%s" % (one, installed[0]) if one in own else one for one in missing]
     return in_version(context, missing, slurm, version)
+
+
+def exactly(context: Context, missing: List[str], slurm: Iterable[str], version: str) -> List[str]:
+    """The same, with what they need of Slurm's source; unchanged where Slurm has no source of its own."""
+    exact = chosen(context, missing, slurm, version) if slurm else missing
+    return exact if exact == missing else solved(context, exact, flags=DOWNGRADES)[0]
 
 
 def in_version(context: Context, wanted: List[str], slurm: Iterable[str], version: str) -> List[str]:

@@ -22,6 +22,11 @@ def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> No
     `request`: `slurm`: those of Slurm's own, in this `version`, and for dnf from the source of `repo` and `key`, if
     any. Raises ResourceFailed of the package manager, or Disconnected.
     """
+    if "part" in request:
+        from slurmfab.on_hosts.agent.packages import lent_files
+
+        lent_files.stream(request, context, answers)
+        return
     with bundle_making.temporary_directory(context) as place:
         if request["manager"] == "dnf":
             from slurmfab.on_hosts.agent.dnf import dnf_bundle
