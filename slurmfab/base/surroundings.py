@@ -74,3 +74,15 @@ def python(text: str, *words: str) -> list[str]:
 def program(*words: str) -> list[str]:
     """The command of this program in a process of its own."""
     return python("from slurmfab.cli.main import main; main()", *words)
+
+
+def git(directory: str, *words: str) -> list[str]:
+    """A command of git in a directory, whose files are no repository's settings; `git_environment` is part of it."""
+    own = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit")
+    return ["git", *(word for one in own for word in ("-c", one)), "-C", directory, *words]
+
+
+def git_environment() -> dict[str, str]:
+    """The environment for `git`, which changes nothing and reaches no other repository."""
+    own = {"LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+    return {**os.environ, **own}

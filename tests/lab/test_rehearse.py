@@ -17,6 +17,7 @@ import pytest
 import rehearsed
 import yaml
 from lab_cluster import DeployedLab, program
+from planted_files import planted
 from rehearsals import BASE, LAST_WEEK, REHEARSALS, Rehearsal, merged
 from stock import Stock, in_turn, part_in_turn
 from touched import LOGINS, watched
@@ -85,11 +86,16 @@ class Real:
         return {host.name: int(self.lab.on(host.name, LOGINS) or 0) for host in self.lab.lab.hosts}
 
     def rehearse(self, command: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-        """Rehearse a command: what it printed, and its JSON report, which is empty if it was refused."""
+        """Rehearse a command: what it printed, and its JSON report, which is empty if it was refused.
+
+        It is called, as root, where files have the names of modules and programs; none may be run.
+        """
+        there = planted(self.place)
         told = self.place / "rehearsal.json"
         told.unlink(missing_ok=True)
         words = ("rehearse", "--cluster", str(self.lab.inventory_path), "--json", str(told), *shlex.split(command))
         done = program(*words, cwd=self.place)
+        assert there.was_run == []
         return done, json.loads(told.read_text()) if told.exists() else {}
 
 

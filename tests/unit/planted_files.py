@@ -59,5 +59,5 @@ def planted(directory: Path) -> Planted:
     for name, text in SETTINGS.items():
         (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(text)
-    (directory / "home").mkdir()
+    (directory / "home").mkdir(exist_ok=True)
     return found

@@ -128,6 +128,33 @@ def test_the_service_of_drift_when_there_is_no_program_to_call_then_starts_a_pyt
     assert there.was_run == []
 
 
+def test_files_that_make_the_directory_of_the_cluster_file_a_repository_then_their_settings_run_nothing(
+    there: Planted, tmp_path: Path
+) -> None:
+    configs = tmp_path / "configs"
+    configs.mkdir()
+    (configs / "cluster.yaml").write_text("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n")
+    (configs / ".gitattributes").write_text("* filter=planted\n")
+    own = ["git", "-C", str(configs), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=a"]):
+        subprocess.run([*own, *words], check=True)
+    for path in (configs / ".git").iterdir():  # as they can be committed, and come by `git pull`
+        path.rename(configs / path.name)
+    (configs / ".git").rmdir()
+    note = f"sh -c 'echo git >>{there.note}'"
+    for key, value in {"core.bare": "false", "core.worktree": str(configs), "core.fsmonitor": note,
+                       "filter.planted.clean": note}.items():  # fmt: skip
+        subprocess.run(["git", "config", "--file", configs / "config", key, value], check=True)
+    with (configs / "cluster.yaml").open("a") as file:
+        file.write("# Changed.\n")
+    for words in (["doctor", "--local"], ["plan"], ["check-cluster"]):
+        run(there, [BIN / "slurmfab", *words, "--cluster", str(configs / "cluster.yaml")])
+    assert there.was_run == []
+    subprocess.run(["git", "-C", configs, "status"], capture_output=True, check=False)
+    assert "git" in there.was_run, "without care, git runs what these files say"
+    there.note.unlink()
+
+
 STARTS = {
     "base/surroundings.py",  # -I
     "commands/accept/queue.py",  # -I, -S

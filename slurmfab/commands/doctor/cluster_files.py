@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from slurmfab.base import surroundings
 from slurmfab.base.errors import ClusterFileError, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import fabfile, loading
@@ -17,7 +18,6 @@ from slurmfab.on_hosts.agent.core.listing import first_of
 
 SECONDS = 10
 MOST_COMPLAINTS = 3
-GIT = ("git", "-c", "core.fsmonitor=false", "-C")  # git, without the program that a repository may name for `status`
 
 
 def load(path: Path) -> tuple[Inventory | None, tuple[Finding, ...]]:
@@ -80,8 +80,6 @@ def in_git(path: Path) -> Iterator[Finding]:
 
 def ask_git(directory: str, *words: str) -> str | None:
     """What git says in a directory; `None` where it refuses, as outside of repositories."""
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
-    said = subprocess.run(
-        [*GIT, directory, *words], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
+    command, environment = surroundings.git(directory, *words), surroundings.git_environment()
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     return said.stdout if said.returncode == 0 else None

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from slurmfab.base import surroundings
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
@@ -100,9 +101,10 @@ def newest_copy(cluster_file: Path) -> Copy | None:
 
 def is_in_git(path: Path) -> bool:
     """Whether the last commit of the file's repository has it."""
-    argv = ["git", "-C", str(path.parent), "cat-file", "-e", f"HEAD:./{path.name}"]
+    argv = surroundings.git(str(path.parent), "cat-file", "-e", f"HEAD:./{path.name}")
+    environment = surroundings.git_environment()
     try:
-        done = subprocess.run(argv, capture_output=True, check=False, timeout=GIT_SECONDS)
+        done = subprocess.run(argv, env=environment, capture_output=True, check=False, timeout=GIT_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
