@@ -25,6 +25,7 @@ import os
 import re
 import shutil
 from typing import Any, Dict, List, Mapping, Tuple
+from urllib.parse import unquote
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.lifeline import Answers
@@ -43,7 +44,7 @@ LEVEL = 4  # of compression
 METHOD = """\
 #!/usr/bin/python3 -I
 # Gives apt the files that came from the controller; slurmfab removes it when it has installed the packages.
-import gzip, hashlib, os, signal, sys
+import gzip, hashlib, os, signal, sys, urllib.parse
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 PLACE, MOST = os.path.dirname(os.path.abspath(sys.argv[0])), 1 << 32
@@ -60,7 +61,7 @@ def pieces(path):
 
 
 def give(uri, target):
-    path = os.path.join(PLACE, hashlib.sha256(uri.encode()).hexdigest())
+    path = os.path.join(PLACE, hashlib.sha256(urllib.parse.unquote(uri).encode()).hexdigest())
     path += "" if os.path.exists(path) else ".gz"
     if not os.path.exists(path):
         why = "404 It is not among what the controller has fetched"
@@ -166,8 +167,12 @@ def asked(name: str) -> str:
 
 
 def key_of(address: str) -> str:
-    """The name of the file that apt looks for at an address."""
-    return hashlib.sha256(address.encode()).hexdigest()
+    """The name of the file that apt looks for at an address; apt tells its programs the same one with fewer escapes.
+
+    >>> key_of("http://mirror.example/a_1%2bb.deb") == key_of("http://mirror.example/a_1+b.deb")
+    True
+    """
+    return hashlib.sha256(unquote(address).encode()).hexdigest()
 
 
 def plain(context: Context, uri: str) -> str:
