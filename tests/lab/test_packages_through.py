@@ -64,10 +64,9 @@ def test_nodes_without_a_mirror_when_they_are_deployed_then_the_controller_fetch
     for node in ("n1", "n2"):
         through.hosts.on(node, NO_WAY % ("add", controller))
     process = through.person.start("deploy", "--verbose")
-    said, errors = process.communicate()
+    words, _ = process.communicate()
     for node in ("n1", "n2"):
         through.hosts.on(node, NO_WAY % ("delete", controller))
-    words = said + errors
     told = re.search(r"ctl fetched (\d+) files of packages \(\d[^)]*\) once for n\[1-2\]", words)
     assert told, words
     assert int(told[1]) > 10
