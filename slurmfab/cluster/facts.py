@@ -45,6 +45,14 @@ Cores = Annotated[str, pattern(r"(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?
 SiteFileName = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)?", 201)]
 GpuType = Annotated[str, pattern(r"[A-Za-z0-9_.-]*", 128)]
 
+OwnNumbers = tuple[
+    Literal["uid", "gid"],
+    Id,
+    Id,
+    Annotated[str, pattern(r"(?:subordinate to )?[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?", 64)],
+]
+"""Numbers that a host has itself: the kind, the first and the last one, and whose they are."""
+
 
 @dataclass(frozen=True)
 class Account:
@@ -181,6 +189,9 @@ class HostFacts:
     # user name by UID, of all users; `gids` likewise for groups
     uids: Mapping[Id, Phrase] = field(default_factory=dict)
     gids: Mapping[Id, Phrase] = field(default_factory=dict)
+    # the UIDs and GIDs from 1000 on of the host's own users, groups and ranges of subordinate IDs; read only if the
+    # cluster has a directory
+    own_numbers: Annotated[tuple[OwnNumbers, ...], Field(max_length=1 << 16)] = ()
     busy_uids: tuple[Id, ...] = ()  # UIDs that own running processes
     architecture: Word = ""  # Debian's name for it, such as `amd64`; on hosts with rpm the kernel's, as `x86_64`
     # installed version by name, of the packages that were asked about

@@ -13,6 +13,8 @@ _SERVER = re.compile(r"ldaps?://(?P<host>\[[0-9A-Fa-f:.]+\]|[^:/\s\[\]]+)(:\d{1,
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*=[^\x00-\x1f\x7f]{1,500}")
 _GROUP = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_.-])?")
 _OPTION = re.compile(r"[a-z][a-z0-9_]{1,60}")
+_ENTRY = re.compile(r"[^\x00-\x20\x7f,@\[\]]([^\x00-\x1f\x7f,@\[\]]{0,62}[^\x00-\x20\x7f,@\[\]])?")
+_FOLDER = re.compile(r"(/[A-Za-z0-9_+-][A-Za-z0-9_.+-]*)+")
 _VALUE = re.compile(r"[!-~]([ -~]{0,1000}[!-~])?")
 
 FORBIDDEN = ("ldap_auth_disable_tls_never_use_in_production", "ldap_default_authtok_type")
@@ -56,9 +58,36 @@ def _check_value(value: str) -> str:
     return value
 
 
+@written_as(_ENTRY)
+def _check_entry(name: str) -> str:
+    if not _ENTRY.fullmatch(name):
+        raise ValueError(f'"{name}" is not the name of a user or a group: no comma, and no space at its ends')
+    return name
+
+
+@written_as(_FOLDER)
+def _check_folder(path: str) -> str:
+    if not _FOLDER.fullmatch(path):
+        raise ValueError(f'"{path}" is not an absolute path of letters, digits and _ . + -, such as /home/staff')
+    return path
+
+
 Group = Annotated[str, AfterValidator(check_group)]
 Groups = Annotated[tuple[Group, ...], BeforeValidator(one_or_more, json_schema_input_type=str | list[str])]
 """The names of groups that hosts know, by a directory or by /etc/group."""
+
+
+Entries = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_entry)], ...],
+    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
+]
+HomesFolder = Annotated[str, AfterValidator(_check_folder)]
+
+MIN_ID = 10000
+"""The lowest UID and GID where the cluster file says none: above those that hosts give to users of their own."""
+
+NUMBERS_END = 1 << 31
+"""From here on, programs take numbers for negative ones."""
 
 
 class Sssd(Model):
@@ -80,9 +109,24 @@ class Sssd(Model):
     password_file: Annotated[str | None, Field(min_length=1, description="File with its password, mode 0600.")] = None
     groups: Annotated[Groups, Field(description="Groups whose members may log in; without it, all users may.")] = ()
     homes: Annotated[
-        Literal["login", "server"],
-        Field(description="Whether homes are made by the first login (pam_mkhomedir), or by the site on a server."),
+        Literal["login", "server"] | Annotated[tuple[HomesFolder, ...], Field(min_length=1)],
+        Field(
+            description="login: the first login makes a home in `homes` or /home (pam_mkhomedir); or the folders in "
+            "which it does; server: the site makes homes."
+        ),
     ] = "login"
+    min_id: Annotated[
+        int | None,
+        Field(
+            ge=1000,
+            le=NUMBERS_END - 1,
+            description="The lowest UID and GID that count; 10000 without it, if that cuts nobody off.",
+        ),
+    ] = None
+    ignored: Annotated[
+        Entries,
+        Field(description="Users and groups with the number or name of one of a host: no host sees them."),
+    ] = ()
     options: Annotated[
         dict[Annotated[str, AfterValidator(_check_option)], Annotated[str, AfterValidator(_check_value)]],
         Field(description="Further options of the domain, as in sssd-ldap(5)."),

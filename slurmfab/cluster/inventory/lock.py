@@ -35,7 +35,7 @@ from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
 from slurmfab.base.signatures import KEY_TEXT
 from slurmfab.base.strict_json import UNKNOWN
-from slurmfab.cluster.facts import Bus, Cgroup, Gpu, Hardware
+from slurmfab.cluster.facts import Bus, Cgroup, Gpu, Hardware, OwnNumbers
 from slurmfab.cluster.inventory.shared_files import content
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ class HostLock:
     # how its NVIDIA GPUs were divided before the cluster file said how (`mig`): profiles by slot, none for a whole GPU
     mig_before: Mapping[Bus, tuple[Word, ...]] = field(default_factory=dict)
     slurm: Word = ""  # its version of Slurm when it last answered, if that is of another series than the cluster's
+    # the numbers of its own users and groups when it last answered, which entries of a directory do not get; the first
+    # of them only, and none without a directory
+    own_numbers: tuple[OwnNumbers, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -214,8 +217,9 @@ def values_of(lock: Lock) -> dict[str, Any]:
         if not values[name]:
             del values[name]
     for host in values["hosts"].values():
-        if not host["mig_before"]:
-            del host["mig_before"]
+        for name in ("mig_before", "own_numbers"):
+            if not host[name]:
+                del host[name]
     return values
 
 

@@ -6,9 +6,12 @@ import inspect
 import shlex
 
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
+from slurmfab.core.plan.phases.directory import guard
 from slurmfab.on_hosts.agent.core import json_objects
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.people import ldap_probe
 
 UNIT = "sssd"
@@ -54,6 +57,27 @@ def test_sssd_answers(directory_host: CheckedHost, cluster: Cluster) -> None:
     assert not missing, (
         f"there is no group {', '.join(missing[:TOLD])} (getent group). Is the name spelled right, and is it below "
         f"base in the directory? {repair}"
+    )
+
+
+def test_numbers_of_hosts_are_nobodys_in_the_directory(
+    directory_host: CheckedHost, cluster: Cluster, lock: Lock
+) -> None:
+    """no entry of the directory has a number or a name of a host's own users and groups, and SSSD shows none"""
+    assert cluster.directory is not None
+    asked = guard(cluster.directory.sssd, lock)
+    done = directory_host.run("python3 -c %s", inspect.getsource(ldap_probe), stdin=asked, seconds=SECONDS)
+    found = json_objects.parse(done.stdout.encode())
+    assert found, f"numbers cannot be compared: {last_words(done)}. Repair: {deploy(directory_host.name)}"
+    seen, others = found["seen"], [one for one in found["entries"] if not one.endswith(ldap_probe.BELOW)]
+    assert not seen, (
+        f"SSSD shows {listed(seen, TOLD)}: processes of the one are processes of the other. "
+        f"Repair: {deploy(directory_host.name)}, which names the entry; then give it another number"
+    )
+    assert not others, (
+        f"the directory has entries that no host sees, because hosts have their numbers or names: "
+        f"{listed(others, TOLD)}. Who wrote them may have tried to become another. Repair: give them others, or name "
+        f"them in directory.sssd.ignored"
     )
 
 

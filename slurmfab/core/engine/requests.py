@@ -228,7 +228,8 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
     """The users, groups, packages, services and GPU device files that a plan for this cluster depends on.
 
     `node`: the host, or for a new host a compute node with the same settings, which may name device files of GPUs.
-    Returns names by kind: `users`, `groups`, `packages`, `services`, `gpu_files`, `site_files` and `state_directories`.
+    Returns names by kind: `users`, `groups`, `packages`, `services`, `gpu_files`, `site_files`, `state_directories`
+    and so on.
     """
     users, groups = names_of(known.cluster, known.lock.ids)
     is_node = "compute" in known.cluster.roles(node)
@@ -241,6 +242,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         "packages": tuple(dict.fromkeys((*FACT_SELECTION["packages"], *(one.name for one in own)))),
         "gpu_files": files,
         "members": known.cluster.member_groups if node == known.cluster.controller else (),
+        "own_numbers": ("uid", "gid") if known.cluster.directory else (),
         "site_files": known.cluster.site_file_names,
         "services": (*FACT_SELECTION["services"], *((FIREWALLD,) if known.cluster.firewall else ())),
         "state_directories": (known.cluster.state_directory,),

@@ -17,6 +17,9 @@ from slurmfab.core.plan import mig
 from slurmfab.core.plan.preflight import cgroups
 from slurmfab.core.plan.slurm_series import in_lock
 
+MOST_NUMBERS = 256
+"""How many numbers of a host count for the others: one that lies cannot have the whole directory refused."""
+
 _SPOOL = re.compile(r"^[ \t]*SlurmdSpoolDir[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -46,6 +49,7 @@ def pin(
             mail_program=fact.mail_program if name in cluster.controllers else "",
             addresses=tuple(sorted(fact.addresses)) or old.addresses,
             slurm=in_lock("", fact.slurm_version, now, ""),
+            own_numbers=fact.own_numbers[:MOST_NUMBERS],
             never_seen=old.never_seen and not is_first_sight(old, fact),
         )
     hosts = with_trusted(hosts, trusted_addresses.decide(cluster, lock.hosts, facts))

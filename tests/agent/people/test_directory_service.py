@@ -20,16 +20,16 @@ from slurmfab.on_hosts.agent.people.directory_service import (
     CACHES,
     HOMES_FILE,
     HOMES_LINE,
-    HOMES_TEXT,
     NSSWITCH,
     OF,
     DirectoryService,
+    homes_text,
 )
 from slurmfab.on_hosts.agent.services import login_guard
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 
 OWN = (OwnedFile(CA, "CA\n"), OwnedFile(SSSD_CONF, "[domain/directory]\nldap_uri =\n", mode=0o600, secret=True))
-HERE = DirectoryService(OF, (*OWN, OwnedFile(HOMES_FILE, HOMES_TEXT)))
+HERE = DirectoryService(OF, (*OWN, OwnedFile(HOMES_FILE, homes_text(["/home"]))))
 GONE = DirectoryService(OF, ())
 SWITCH = "passwd:         files systemd\ngroup:          files systemd sss\nhosts: files dns\n"
 
@@ -40,7 +40,7 @@ class Host(Context):
     is_edited = False
 
     def run(self, argv: Sequence[str], *rest: Any, **more: Any) -> subprocess.CompletedProcess[bytes]:
-        if argv[0] in ("systemctl", "systemd-run"):
+        if argv[0] in ("systemctl", "systemd-run", "sss_cache"):
             return subprocess.CompletedProcess(argv, 0, b"", b"")
         if "pam-auth-update" in argv:
             enabled = argv[argv.index("--enable") + 1 :] if "--enable" in argv else ["sss"]
@@ -51,7 +51,8 @@ class Host(Context):
 
     def write_pam(self, has_homes: bool) -> None:
         for name in ("account", "auth", "session"):
-            more = f"session optional {HOMES_LINE}\n" if has_homes and name == "session" else ""
+            lines = homes_text(["/home"]).partition("Session:\n")[2].splitlines() if has_homes else []
+            more = "".join(f"session{line}\n" for line in lines) if name == "session" else ""
             Path(self.path(f"/etc/pam.d/common-{name}")).write_text(f"{name} sufficient pam_sss.so\n{more}")
 
     def text(self, path: str) -> str:

@@ -10,6 +10,7 @@ _WRITTEN = frozenset((
     "id_provider", "ldap_uri", "ldap_search_base", "ldap_tls_cacert", "ldap_tls_reqcert", "ldap_id_use_start_tls",
     "ldap_default_bind_dn", "ldap_default_authtok", "ldap_id_mapping", "ldap_referrals", "case_sensitive",
     "access_provider", "simple_allow_groups", "min_id", "enumerate", "cache_credentials", "fallback_homedir",
+    "ldap_deref_threshold",
 ))  # fmt: skip
 """What sssd.conf has for the other keys."""
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
 from slurmfab.base.paths import SSSD_CONF, UNIT_FILES
-from slurmfab.cluster.inventory.directory import Sssd
+from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.directory import MIN_ID, NUMBERS_END, Sssd
+from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS, SYSTEM_NAMES
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import SSSD
-from slurmfab.core.plan.phases.capability import once, owned
+from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
-from slurmfab.on_hosts.agent.people.directory_service import CA, HOMES_FILE, HOMES_TEXT, OF, UNIT, DirectoryService
+from slurmfab.on_hosts.agent.people.directory_service import (
+    CA,
+    HOMES_FILE,
+    OF,
+    UNIT,
+    DirectoryService,
+    homes_text,
+)
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units import UnitsLoaded
@@ -26,16 +40,35 @@ Before=slurmctld.service slurmdbd.service slurmd.service
 """
 
 DAEMONS = ("slurm", "munge")
-POWERFUL_GIDS = (4, 6, 15, 27, 42)
-"""adm, disk, kmem, sudo and shadow, which have these numbers on each Debian (base-passwd)."""
+SYSTEMS = ((60001, 60577, "systemd"), (61184, 65519, "systemd"), (65534, 65535, "nobody"))
+"""UIDs and GIDs that systemd gives to services as they start (DynamicUser=, systemd-homed), and those of nobody."""
+
+FIRST_OF_PEOPLE, NOBODY = 1000, 65534
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
+
+NUMBERED_GROUPS = 101
+"""From here on, a host's packages and admins give numbers to groups; below, base-passwd does on each Debian alike."""
 
 OPTIONS = {
     "default_shell": "/bin/bash",
     "entry_cache_timeout": "600",  # seconds after which SSSD asks again; its own 90 minutes are long for new members
     "ldap_network_timeout": "3",
     "ldap_opt_timeout": "5",
+    "max_id": str(NUMBERS_END - 1),
+    # Names of digits alone are none: chown(1) and others would take 0 for the user of that name, and not for root.
+    "re_expression": r"^(?![0-9]+(@|$))((?P<name>.+)@(?P<domain>[^@]*)|(?P<name>[^@]+))$",
+    # Rules in the directory say who may become root, and what root mounts.
+    "sudo_provider": "none",
+    "autofs_provider": "none",
 }
 """What a site may have otherwise."""
+
+
+class Guarded(NamedTuple):
+    """What users or groups of the directory may not have."""
+
+    numbers: tuple[tuple[int, int, str], ...]  # the first and the last of a range, and whose they are
+    names: tuple[str, ...]  # in any case of letters
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -44,7 +77,8 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     A change of an earlier run that was never proved, and that the host could not take back itself, is taken back first.
     """
     if plan_input.cluster.directory is not None:
-        return LoginGuard(proved=False), DirectoryService(OF, files(plan_input))
+        asked = guard(plan_input.cluster.directory.sssd, plan_input.lock, host, plan_input.facts[host])
+        return LoginGuard(proved=False), DirectoryService(OF, files(plan_input, host), asked)
     return (LoginGuard(proved=False), DirectoryService(OF, ())) if plan_input.owns(host, OF) else ()
 
 
@@ -60,50 +94,142 @@ def service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (*((Service(UNIT, running=False),) if is_ours else ()), *order, UnitsLoaded(ORDER, (UNIT,)))
 
 
-@once
-def files(plan_input: PlanInput) -> tuple[OwnedFile, ...]:
-    """The files of SSSD, the same on all hosts."""
+def files(plan_input: PlanInput, host: str) -> tuple[OwnedFile, ...]:
+    """The files of SSSD on a host."""
     directory = plan_input.cluster.directory
     assert directory is not None, "there are files for a directory alone"
-    homes = (OwnedFile(HOMES_FILE, HOMES_TEXT),) if directory.sssd.homes == "login" else ()
+    folders = homes(plan_input, directory.sssd)
     return (
         OwnedFile(CA, plan_input.directory_ca),
-        OwnedFile(SSSD_CONF, settings(plan_input, directory.sssd), mode=0o600, secret=True),
-        *homes,
+        OwnedFile(SSSD_CONF, settings(plan_input, host, directory.sssd), mode=0o600, secret=True),
+        *((OwnedFile(HOMES_FILE, homes_text(folders)),) if folders else ()),
     )
 
 
-def settings(plan_input: PlanInput, sssd: Sssd) -> str:
+def homes(plan_input: PlanInput, sssd: Sssd) -> tuple[str, ...]:
+    """The folders in which the first login makes homes."""
+    if sssd.homes == "server":
+        return ()
+    if sssd.homes != "login":
+        return sssd.homes
+    own = (sssd.options.get("override_homedir", ""), sssd.options.get("fallback_homedir", ""))
+    named = (one[: -len("/%u")] for one in own if one.endswith("/%u") and "%" not in one[: -len("/%u")])
+    return tuple(dict.fromkeys(("/home", *((plan_input.cluster.homes,) if plan_input.cluster.homes else ()), *named)))
+
+
+def settings(plan_input: PlanInput, host: str, sssd: Sssd) -> str:
     """The text of sssd.conf(5), with the password of the entry as which SSSD searches."""
-    own = {"ldap_schema": "ad"} if sssd.type == "ad" else search_bases(plan_input, sssd)
+    facts = plan_input.facts[host]
+    users, groups = guarded(plan_input.lock, "uid", host, facts), guarded(plan_input.lock, "gid", host, facts)
+    bases = {"ldap_schema": "ad"} if sssd.type == "ad" else search_bases(sssd, users, groups)
     values = {
         "sssd": sssd,
         "ca": CA,
         "password": plan_input.directory_password,
-        "options": {**OPTIONS, **sssd.options, **own},
+        "min_id": sssd.min_id or MIN_ID,
+        "options": {**OPTIONS, **sssd.options, **bases},
         "homes": plan_input.cluster.homes or "/home",
-        "system_users": SYSTEM_NAMES,
-        "system_groups": POWERFUL_GROUPS,
+        "system_users": [*dict.fromkeys((*users.names, *own_names(facts.uids, 0), *sssd.ignored))],
+        "system_groups": [*dict.fromkeys((*groups.names, *sssd.ignored))],
     }
     return fill("sssd.conf", values)
 
 
-def search_bases(plan_input: PlanInput, sssd: Sssd) -> dict[str, str]:
-    """Where users and groups are searched, without those whose numbers would make their members powerful.
+def own_names(names: Mapping[int, str], first: int) -> tuple[str, ...]:
+    """The names of a host's own system users or groups, from a number on."""
+    return tuple(names[one] for one in sorted(names) if first <= one < FIRST_OF_PEOPLE and NAME.fullmatch(names[one]))
 
-    SSSD's min_id keeps no user out of a group with a lower number (seen with 2.8 and 2.10). A site's own base with a
-    filter of its own stays as it is.
+
+def guarded(lock: Lock, kind: Literal["uid", "gid"], host: str = "", facts: HostFacts | None = None) -> Guarded:
+    """The numbers and names that are taken on a host, or on another one: what uses Slurm there comes here, too."""
+    names = SYSTEM_NAMES if kind == "uid" else POWERFUL_GROUPS
+    ids = ((number, number, name.rpartition(".")[0]) for name, number in lock.ids.items() if name.endswith(f".{kind}"))
+    found, own = [*SYSTEMS, *ids], []
+    of_host = {name: one.own_numbers for name, one in lock.hosts.items()}
+    for name, rows in {**of_host, **({host: facts.own_numbers} if facts else {})}.items():
+        taken = [row for row in rows if row[0] == kind and row[1:3] != (NOBODY, NOBODY)]
+        found += [(first, last, f"{whose} of {name}") for _, first, last, whose in taken]
+        own += [whose for _, first, _, whose in taken if NAME.fullmatch(whose)]
+    if kind == "gid" and facts:
+        own += own_names(facts.gids, NUMBERED_GROUPS)
+    numbers = {row[:2]: row for row in reversed(found) if row[1] >= FIRST_OF_PEOPLE}
+    return Guarded(tuple(sorted(numbers.values())), tuple(dict.fromkeys((*names, *own))))
+
+
+def guard(sssd: Sssd, lock: Lock, host: str = "", facts: HostFacts | None = None) -> str:
+    """What a host, which adds its own numbers, asks the directory for, in JSON (`ldap_probe.collisions`)."""
+    users, groups = guarded(lock, "uid", host, facts), guarded(lock, "gid", host, facts)
+    above = (NUMBERS_END, 1 << 62, "none: programs take it for a negative number")
+    below = (-1, -1, "") if sssd.min_id else (-1 << 62, MIN_ID - 1, "")
+    is_ldap = sssd.type == "ldap"
+    return json.dumps({
+        **{kind: [*one.numbers, above, below] for kind, one in (("uid", users), ("gid", groups))},
+        "names": {
+            kind: [one.lower() for one in guarded.names if one not in {*SYSTEM_NAMES, *POWERFUL_GROUPS}]
+            for kind, guarded in (("user", users), ("group", groups))
+        },
+        "ignored": sssd.ignored,
+        "searches": {kind: searches(sssd, kind) for kind in ("user", "group")} if is_ldap else {},
+        "attributes": {kind: attributes(sssd, kind) for kind in ("user", "group")},
+    })  # fmt: skip
+
+
+def attributes(sssd: Sssd, kind: str) -> dict[str, str]:
+    """The directory's own names of what SSSD asks for of a user or a group."""
+    wanted = {"name": "uid" if kind == "user" else "cn", "gid": "gidNumber"}
+    named = {**wanted, "uid": "uidNumber"} if kind == "user" else wanted
+    keys = {"name": "name", "uid": "uid_number", "gid": "gid_number"}
+    return {one: sssd.options.get(f"ldap_{kind}_{keys[one]}", otherwise) for one, otherwise in named.items()}
+
+
+def searches(sssd: Sssd, kind: str) -> list[tuple[str, str, str]]:
+    """Base, scope and filter of the places where users or groups are searched (sssd-ldap(5), ldap_search_base)."""
+    parts = [part.strip() for part in sssd.options.get(f"ldap_{kind}_search_base", sssd.base).split("?")]
+    parts += [""] * (-len(parts) % 3)
+    return [
+        (base, scope or "subtree", more if not more or more.startswith("(") else f"({more})")
+        for base, scope, more in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    ]
+
+
+def search_bases(sssd: Sssd, users: Guarded, groups: Guarded) -> dict[str, str]:
+    """Where users and groups are searched, without those that have a number or a name which is taken.
+
+    SSSD's min_id keeps no user out of a group with a lower number, and its filter_groups no user out of SUDO, which is
+    sudo for sudoers(5) (seen with 2.8 and 2.10). Filters apply where SSSD searches, so nothing is dereferenced.
     """
-    ids = plan_input.lock.ids
-    taken = {kind: [ids[f"{name}.{kind}"] for name in DAEMONS if f"{name}.{kind}" in ids] for kind in ("uid", "gid")}
-    numbers = {"user": ("uidNumber", taken["uid"]), "group": ("gidNumber", [*POWERFUL_GIDS, *taken["gid"]])}
-    found = {}
-    for what, (attribute, some) in numbers.items():
-        key = f"ldap_{what}_search_base"
-        base = sssd.options.get(key, sssd.base)
-        without = "".join(f"({attribute}={number})" for number in some)
-        found[key] = base if "?" in base else f"{base}?subtree?(!(|{without}))"
-    return found
+    user, group = attributes(sssd, "user"), attributes(sssd, "group")
+    of_user = taken_numbers(sssd, user["uid"], users) + taken_numbers(sssd, user["gid"], groups)
+    without = {
+        "user": of_user + taken_names(sssd, user["name"], users),
+        "group": taken_numbers(sssd, group["gid"], groups) + taken_names(sssd, group["name"], groups),
+    }
+    bases = {
+        f"ldap_{kind}_search_base": "?".join(
+            f"{base}?{scope}?(&{more}(!(|{some})))" for base, scope, more in searches(sssd, kind)
+        )
+        for kind, some in without.items()
+    }
+    return {**bases, "ldap_deref_threshold": "0"}
+
+
+def taken_numbers(sssd: Sssd, attribute: str, without: Guarded) -> str:
+    """Filters for entries with numbers that are taken (RFC 4515), one after the other."""
+    floor = sssd.min_id or MIN_ID
+    ranges = [f"({attribute}<={floor - 1})", f"({attribute}>={NUMBERS_END})"]
+    for first, last, _ in without.numbers:
+        if first == last and first >= floor:
+            ranges.append(f"({attribute}={first})")
+        elif last >= floor:
+            ranges.append(f"(&({attribute}>={first})({attribute}<={last}))")
+    return "".join(dict.fromkeys(ranges))
+
+
+def taken_names(sssd: Sssd, attribute: str, without: Guarded) -> str:
+    """Filters for entries with names that are taken."""
+    names = (one.replace("\\", "\\5c").replace("(", "\\28").replace(")", "\\29").replace("*", "\\2a")
+             for one in (*without.names, *sssd.ignored))  # fmt: skip
+    return "".join(f"({attribute}={name})" for name in names)
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:  # noqa: ARG001 - as of all capabilities

@@ -125,6 +125,10 @@ OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
 
 MOST_BYTES = 1 << 20  # the most bytes of such a file that are told unasked
 
+FIRST_OF_PEOPLE, LAST = 1000, 1 << 32
+MOST_NUMBERS = 1 << 16
+OWNER = re.compile(r"(?:subordinate to )?[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
+
 SLURM_FILES = {
     name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
     for name in ("slurm_conf", "gres_conf", "cgroup_conf", JOB_CONTAINER)
@@ -137,9 +141,9 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     `request`: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
     that also count as GPUs; `members`: of which groups; `plugin_directories`: Slurm's, in those of libraries;
     `slurm_programs`: paths of those that tell a version; `site_files`: names below Slurm's directory; `with_munge_key`,
-    `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `is_new`, `state_directories`: see
-    `slurm_use.read`; `root`: where the file system begins. Returns the fields of `slurmfab.cluster.facts.HostFacts`
-    except those in its `OURS`, and `clock`: seconds since 1970.
+    `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `own_numbers`: whether to tell
+    these; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the file system begins. Returns the fields
+    of `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
@@ -151,6 +155,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
         "members": members(root, request.get("members", ())),
         **ids(root, accounts),
+        "own_numbers": own_numbers(root) if request.get("own_numbers") else [],
         **packages(root, request.get("packages", ())),
         "hardware": hardware.read(root),
         **gpu_facts(root, request.get("gpu_files", ()), request.get("plugin_directories", ())),
@@ -198,6 +203,23 @@ def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
         "gids": taken(root + "/etc/group", {}),
         "busy_uids": busy_uids(),
     }
+
+
+def own_numbers(root: str) -> List[List[Any]]:
+    """The UIDs and GIDs from 1000 on that this host has itself, as `slurmfab.cluster.facts.OwnNumbers`.
+
+    A range of subordinate IDs counts as numbers of both kinds: whose it is may become any of these (subuid(5)).
+    """
+    found: List[List[Any]] = []
+    for kind, path in (("uid", "/etc/passwd"), ("gid", "/etc/group")):
+        rows = [fields for fields in entries(root + path) if len(fields) > 2 and fields[2].isdigit()]  # noqa: PLR2004
+        found += [[kind, int(one[2]), int(one[2]), one[0]] for one in rows if FIRST_OF_PEOPLE <= int(one[2]) < LAST]
+    for kind, path in (("uid", "/etc/subuid"), ("gid", "/etc/subgid")):
+        for one in entries(root + path):
+            if len(one) == 3 and one[1].isdigit() and one[2].isdigit() and int(one[2]) > 0:  # noqa: PLR2004
+                first, last = int(one[1]), min(int(one[1]) + int(one[2]) - 1, LAST - 1)
+                found += [[kind, first, last, "subordinate to " + one[0]]] if FIRST_OF_PEOPLE <= first <= last else []
+    return [[*one[:3], one[3] if OWNER.fullmatch(one[3]) else "somebody"] for one in found[:MOST_NUMBERS]]
 
 
 def gpu_facts(root: str, named: Iterable[str], directories: Iterable[str]) -> Dict[str, Any]:

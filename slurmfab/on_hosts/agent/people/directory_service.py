@@ -7,11 +7,13 @@ login has passed it, because the user who deploys may be one of the directory.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any, ClassVar, Dict
+from typing import Any, ClassVar, Dict, Iterable, Optional
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import OWNED, SSSD_CONF
+from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, State
 from slurmfab.on_hosts.agent.files.owned_files import ACCESS, OwnedFiles
 from slurmfab.on_hosts.agent.people import ldap_probe
@@ -24,12 +26,29 @@ CA = "/etc/sssd/slurmfab-ca.pem"  # the certificate by which the servers are kno
 HOMES_PROFILE = "slurmfab-homes"
 HOMES_FILE = "/usr/share/pam-configs/" + HOMES_PROFILE
 HOMES_LINE = "pam_mkhomedir.so umask=0077"
-HOMES_TEXT = (
+HOMES_HEAD = (
     "Name: Homes are made at the first login (slurmfab)\n"
     "Default: no\nPriority: 0\nSession-Type: Additional\nSession-Interactive-Only: yes\nSession:\n"
-    "\toptional\t\t\t%s\n" % HOMES_LINE
 )
-"""A profile of pam-auth-update(8). A login goes on where a home cannot be made."""
+IF_HOME = "\t[success=%s default=%s]\tpam_succeed_if.so quiet home =~ %s\n"
+
+
+def homes_text(folders: Iterable[str]) -> str:
+    """A profile of pam-auth-update(8): homes are made right in these folders, and a login goes on without one.
+
+    Root makes them where the directory says, and would give a folder of /etc away, or one behind a link in another
+    user's home. In patterns of pam_succeed_if(8), a star stands for slashes, too.
+    """
+    folders = tuple(folders)
+    lines, after = "", 2 * len(folders)
+    for number, folder in enumerate(folders):
+        rest = after - 2 * number
+        # Too deep: past this folder; right in it: to the end, where the home is made.
+        lines += IF_HOME % (1, "ignore", folder + "/*/*") + IF_HOME % (rest - 1, "ignore", folder + "/*")
+    end = "\t[default=1]\t\t\tpam_permit.so\n"
+    return HOMES_HEAD + IF_HOME % (after + 2, "ignore", "*/.*") + lines + end + "\toptional\t\t\t%s\n" % HOMES_LINE
+
+
 
 NSSWITCH = "/etc/nsswitch.conf"
 COMMON = ("account", "auth", "password", "session", "session-noninteractive")
@@ -60,6 +79,12 @@ EDITED = (
     "alone. Repair: pam-auth-update --force --enable sss, which makes them as the packages have them"
 )
 
+TOLD = 10
+COLLIDE = (
+    "entries of the directory have numbers or names of hosts, and no host would see them: %s. Nothing was changed. Give "
+    "them others; or name them in directory.sssd.ignored; or, for those below it, set directory.sssd.min_id"
+)
+
 READ_BY_GROUP = "root:root 0640"
 """What the unit of Debian 13's package makes of root's own 0600; its group is root's, too."""
 
@@ -68,6 +93,8 @@ class DirectoryService(OwnedFiles):
     """The files of SSSD; PAM and NSS ask it, and PAM makes homes if its profile is among the files."""
 
     kind: ClassVar[str] = "directory-service"
+    UNSHOWN = (*OwnedFiles.UNSHOWN, "guard")
+    guard: str = ""  # as `ldap_probe.collisions` takes it, in JSON
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The files that differ, their record, and those that PAM and NSS read."""
@@ -88,7 +115,17 @@ class DirectoryService(OwnedFiles):
         asks_pam = all("pam_sss.so" in pam[name] for name in ("account", "auth"))
         there = {PAM: asks_pam, NSS: asks_nss(text(context, NSSWITCH))} if self.files else {}
         asks = {name: YES if is_so else None for name, is_so in there.items()}
-        return {**state, **asks, HOMES: YES if HOMES_LINE in pam["session"] else None}
+        return {**state, **asks, HOMES: self.makes_homes(pam["session"])}
+
+    def makes_homes(self, session: str) -> Optional[str]:
+        """Whether the first login makes a home, and only where the profile says."""
+        if HOMES_LINE not in session:
+            return None
+        profile = self.by_path()[HOMES_FILE].text if HOMES_FILE in self.by_path() else ""
+        wanted = [line.split() for line in profile.partition("Session:\n")[2].splitlines()]
+        found = [line.split() for line in session.splitlines()]
+        is_so = all(["session", *line] in found for line in wanted)
+        return YES if is_so else "in other folders"
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write the files, and have PAM and NSS ask SSSD; or take the files back.
@@ -112,6 +149,9 @@ class DirectoryService(OwnedFiles):
                 context.must(["systemctl", "daemon-reload"])
                 verb = "restart" if replace.regular(context.path(SSSD_CONF)) else "stop"
                 context.must(["systemctl", verb, UNIT], seconds=120)
+            if SSSD_CONF in differing and self.files:
+                # What SSSD remembers was found with other settings; where no server answers, it is still used.
+                context.run(["sss_cache", "-E"])
         except BaseException:
             login_guard.take_back(context)
             raise
@@ -128,6 +168,24 @@ class DirectoryService(OwnedFiles):
             raise ResourceFailed("no server of the directory can be asked from here: %s. Nothing was changed" % told)
         if told:
             context.remark = told
+        self.refuse_collisions(files)
+
+    def refuse_collisions(self, files: Dict[str, str]) -> None:
+        """Ask the directory for entries that no host will see, because a host has their number or name itself.
+
+        Raises ResourceFailed with the first of them: somebody would be missing, or has tried to become another.
+        """
+        guard = json.loads(self.guard or "{}")
+        if not guard.get("searches"):
+            return
+        try:
+            found = ldap_probe.collisions(files[SSSD_CONF], files[CA], guard)
+        except ldap_probe.Refused as refused:
+            raise ResourceFailed("the directory's entries cannot be compared with hosts: %s" % refused.words) from None
+        except OSError as error:
+            raise ResourceFailed("the directory's entries cannot be compared with hosts: %s" % error) from None
+        if found:
+            raise ResourceFailed(COLLIDE % listed(found, TOLD))
 
     def have_asked(self, context: Context) -> None:
         """Have PAM and NSS ask SSSD, and homes made or not. Raises ResourceFailed if they do not then."""

@@ -1,13 +1,16 @@
-"""What keeps a host from asking a directory (LDAP), asked without SSSD, whose own messages do not tell the cause.
+"""What keeps a host from asking a directory (LDAP), and which entries have numbers of hosts; asked without SSSD.
 
-As a program it asks the servers of this host's sssd.conf and prints, in JSON, each with what is in the way. It imports
-the standard library alone, so that a check can send it to a host.
+SSSD's own messages do not tell the cause, and it does not say whom it leaves out. As a program this asks the servers of
+this host's sssd.conf and prints, in JSON, each with what is in the way; with a guard (JSON) on standard input, the
+entries that collide instead. It imports the standard library alone, so that a check can send it to a host.
 """
 
 from __future__ import annotations
 
 import socket
-from typing import Dict, Tuple
+import subprocess
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 CONF = "/etc/sssd/sssd.conf"
 DOMAIN = "domain/directory"
@@ -40,35 +43,54 @@ def troubles(conf: str, certificate: str = "") -> Dict[str, str]:
 
     `certificate`: that of the authority (PEM); empty for that of the file which sssd.conf names.
     """
+    values = settings(conf)
+    return {server: trouble(server, values, certificate) for server in servers(values)}
+
+
+def settings(conf: str) -> Dict[str, str]:
+    """The settings of the domain in a sssd.conf(5)."""
     import configparser  # the deployer loads this module, too, and asks nobody
 
     parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#", ";"), strict=False)
     parser.read_string(conf)
-    values = dict(parser.items(DOMAIN)) if parser.has_section(DOMAIN) else {}
-    servers = filter(None, map(str.strip, values.get("ldap_uri", "").split(",")))
-    return {server: trouble(server, values, certificate) for server in servers}
+    return dict(parser.items(DOMAIN)) if parser.has_section(DOMAIN) else {}
 
 
-def trouble(server: str, values: Dict[str, str], certificate: str) -> str:
+def servers(values: Mapping[str, str]) -> List[str]:
+    """The servers of a domain."""
+    return [one for one in map(str.strip, values.get("ldap_uri", "").split(",")) if one]
+
+
+@contextmanager
+def session(server: str, values: Mapping[str, str], certificate: str) -> Iterator[socket.socket]:
+    """A connection to a server, encrypted and logged in. Raises OSError if there is none, Refused without a login."""
+    import ssl
+
+    name = values.get("ldap_default_bind_dn", "")
+    host, port = place(server)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # wants a certificate for the server's name
+    if certificate:
+        context.load_verify_locations(cadata=certificate)
+    else:
+        context.load_verify_locations(values.get("ldap_tls_cacert", ""))
+    with socket.create_connection((host, port), SECONDS) as plain:
+        plain.settimeout(SECONDS)
+        if server.startswith("ldap:"):
+            ask(plain, 1, tlv(0x77, tlv(0x80, START_TLS)))
+        with context.wrap_socket(plain, server_hostname=host) as line:
+            login = tlv(0x80, values.get("ldap_default_authtok", "").encode() if name else b"")
+            ask(line, 2, tlv(0x60, tlv(2, b"\3") + tlv(4, name.encode()) + login))
+            yield line
+
+
+def trouble(server: str, values: Mapping[str, str], certificate: str) -> str:
     """What is in the way of asking a server; empty for nothing. `values`: those of the domain in sssd.conf."""
     import ssl
 
     base, name = values.get("ldap_search_base", ""), values.get("ldap_default_bind_dn", "")
-    host, port = place(server)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # wants a certificate for the server's name
     try:
-        if certificate:
-            context.load_verify_locations(cadata=certificate)
-        else:
-            context.load_verify_locations(values.get("ldap_tls_cacert", ""))
-        with socket.create_connection((host, port), SECONDS) as plain:
-            plain.settimeout(SECONDS)
-            if server.startswith("ldap:"):
-                ask(plain, 1, tlv(0x77, tlv(0x80, START_TLS)))
-            with context.wrap_socket(plain, server_hostname=host) as line:
-                login = tlv(0x80, values.get("ldap_default_authtok", "").encode() if name else b"")
-                ask(line, 2, tlv(0x60, tlv(2, b"\3") + tlv(4, name.encode()) + login))
-                ask(line, 3, search(base))
+        with session(server, values, certificate) as line:
+            ask(line, 3, search(base.partition("?")[0]))
     except Refused as refused:
         said = CAUSES.get(refused.code, "it refuses: LDAP error %d" % refused.code)
         words = " (it says: %s)" % refused.words if refused.words else ""
@@ -80,6 +102,147 @@ def trouble(server: str, values: Dict[str, str], certificate: str) -> str:
     except OSError as error:
         return "it cannot be reached: %s" % error.strerror if error.strerror else str(error)
     return ""
+
+
+MOST_ENTRIES = 100
+SEARCH_SECONDS = 30.0
+BELOW = ", which is below min_id"
+DIGITS = "digits alone, which programs take for a number"
+NO_ORDER = (
+    "its schema does not say that %s is compared by size (ORDERING), so no numbers can be kept out. Repair: give the "
+    "server the nis schema of OpenLDAP 2.5 or later"
+)
+
+
+def collisions(conf: str, certificate: str, guard: Mapping[str, Any]) -> List[str]:
+    """The entries of the directory that have numbers or names which are taken, a line each.
+
+    Args:
+        conf: the text of sssd.conf.
+        certificate: as for `troubles`.
+        guard: by `uid` and `gid`, first, last and owner of the numbers that are taken, besides those of this host (no
+            owner: below min_id). By `user` and `group`: `names` that are taken, in lower case; `searches`, which are
+            base, scope and filter; `attributes`, the directory's own for `name`, `uid` and `gid`. `ignored`: names of
+            entries of which nothing is told.
+
+    Raises:
+        OSError: no server can be asked; Refused: or it does not answer such a question.
+    """
+    values, last = settings(conf), OSError("sssd.conf names no server")
+    for server in servers(values):
+        try:
+            with session(server, values, certificate) as line:
+                line.settimeout(SEARCH_SECONDS)
+                found = [one for kind in ("user", "group") for one in colliding(line, kind, guard)]
+                return sorted(found, key=lambda one: one.endswith(BELOW))  # those that are somebody else's come first
+        except OSError as error:
+            last = error
+    raise last
+
+
+def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[str]:
+    """The same for users or for groups."""
+    attributes: Dict[str, str] = guard["attributes"][kind]
+    own = {"uid": numbers("/etc/passwd"), "gid": numbers("/etc/group")}
+    taken = {what: [*own[what], *guard[what]] for what in ("uid", "gid")}
+    names = {*guard["names"][kind]}
+    wanted = "".join(
+        "(&(%s>=%d)(%s<=%d))" % (attributes[what], first, attributes[what], last)
+        for what in ("uid", "gid")
+        if what in attributes
+        for first, last, _ in taken[what]
+    )
+    wanted += "".join("(%s=%s)" % (attributes["name"], one) for one in [*sorted(names), *("%d*" % n for n in range(10))])
+    number = attributes["uid" if kind == "user" else "gid"]
+    found = []
+    for base, scope, more in guard["searches"][kind]:
+        there = entries(line, base, scope, "(%s=*)" % number, [number], 1)
+        if there and not entries(line, base, scope, "(|(%s>=0)(%s<=-1))" % (number, number), [number], 1):
+            raise Refused(0, NO_ORDER % number)
+        text = "(&(%s=*)%s(|%s))" % (number, more, wanted)
+        for values in entries(line, base, scope, text, [*attributes.values()], MOST_ENTRIES):
+            called = values.get(attributes["name"].lower()) or ["?"]
+            reasons = [
+                "the %s %s%s" % (what.upper(), value, " of %s" % whose if whose else BELOW)
+                for what in ("uid", "gid")
+                for value in (values.get(attributes[what].lower(), []) if what in attributes else [])
+                for first, last, whose in taken[what]
+                if first <= as_number(value) <= last
+            ]
+            reasons += ["the name of one of a host's own" for one in called if one.lower() in names]
+            reasons += ["a name of " + DIGITS for one in called if one.isdigit()]
+            if reasons and not {*called} & {*guard["ignored"]}:
+                found.append("%s %s has %s" % (kind, printable(called[0]), reasons[0]))
+    return found
+
+
+def as_number(value: str) -> int:
+    """A number of an entry; one that no host can have is that of root."""
+    return int(value) if value.lstrip("-").isdigit() else 0
+
+
+def printable(name: str) -> str:
+    """A name that holds nothing but one word to print."""
+    return "".join(one if one.isprintable() else "?" for one in name)[:64]
+
+
+def numbers(path: str) -> List[Tuple[int, int, str]]:
+    """The numbers of this host's own users or groups, each with its name."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        fields = [one.split(":") for one in file]
+    return [(int(one[2]), int(one[2]), "%s of this host" % one[0]) for one in fields if one[2:] and one[2].isdigit()]
+
+
+SCOPES = {"base": b"\0", "onelevel": b"\1", "one": b"\1"}
+
+
+def entries(
+    line: socket.socket, base: str, scope: str, text: str, attributes: List[str], most: int
+) -> List[Dict[str, List[str]]]:
+    """The values of the first entries that a filter (RFC 4515) finds, by attribute in lower case."""
+    limits = tlv(10, SCOPES.get(scope, b"\2")) + tlv(10, b"\0") + tlv(2, bytes([most])) + tlv(2, b"\x1e")
+    wanted, rest = encoded(text)
+    if rest:
+        raise OSError("the filter of a search base cannot be read: %s" % rest)
+    named = tlv(0x30, b"".join(tlv(4, one.encode()) for one in attributes))
+    found: List[Dict[str, List[str]]] = []
+    try:
+        ask(line, 4, tlv(0x63, tlv(4, base.encode()) + limits + tlv(1, b"\0") + wanted + named), found)
+    except Refused as refused:
+        if refused.code not in (4, 11):  # more entries than asked for, or than the server shows
+            raise
+    return found
+
+
+def encoded(text: str) -> Tuple[bytes, str]:
+    """The first filter of a text (RFC 4515) as RFC 4511 has it, and the rest of the text. Raises OSError for none."""
+    if text[:1] != "(":
+        raise OSError("the filter of a search base cannot be read: %s" % text)
+    if text[1:2] in ("&", "|", "!"):
+        tag, rest, parts = {"&": 0xA0, "|": 0xA1, "!": 0xA2}[text[1]], text[2:], b""
+        while rest[:1] == "(":
+            part, rest = encoded(rest)
+            parts += part
+        if rest[:1] != ")":
+            raise OSError("the filter of a search base cannot be read: %s" % text)
+        return tlv(tag, parts), rest[1:]
+    inner, _, rest = text[1:].partition(")")
+    name, _, value = inner.partition("=")
+    tag = {">": 0xA5, "<": 0xA6, "~": 0xA8}.get(name[-1:], 0xA3)
+    attribute = tlv(4, name.rstrip("<>~").strip().encode())
+    if tag == 0xA3 and value == "*":  # noqa: PLR2004
+        return tlv(0x87, name.strip().encode()), rest
+    if tag == 0xA3 and "*" in value:  # noqa: PLR2004
+        first, *others, last = value.split("*")
+        pieces = [(0x80, first), *((0x81, one) for one in others), (0x82, last)]
+        return tlv(0xA4, attribute + tlv(0x30, b"".join(tlv(one, plain(piece)) for one, piece in pieces if piece))), rest
+    return tlv(tag, attribute + tlv(4, plain(value))), rest
+
+
+def plain(value: str) -> bytes:
+    """The bytes of a value in a filter, in which a backslash and two digits stand for one."""
+    first, *others = value.split("\\")
+    return first.encode() + b"".join(bytes([int(one[:2], 16)]) + one[2:].encode() for one in others)
 
 
 def place(server: str) -> Tuple[str, int]:
@@ -97,13 +260,29 @@ def search(base: str) -> bytes:
     return tlv(0x63, tlv(4, base.encode()) + limits + tlv(0x87, b"objectClass") + tlv(0x30, tlv(4, b"1.1")))
 
 
-def ask(line: socket.socket, number: int, operation: bytes) -> None:
-    """Send an operation and wait for its end. Raises Refused if it is no success, OSError if the answer is none."""
+def ask(
+    line: socket.socket, number: int, operation: bytes, found: "List[Dict[str, List[str]]] | None" = None
+) -> None:
+    """Send an operation and wait for its end; entries that come before it join `found`.
+
+    Raises Refused if it is no success, OSError if the answer is none.
+    """
     line.sendall(tlv(0x30, tlv(2, bytes([number])) + operation))
     while True:
         message = element(line)[1]
         _, rest = split(message)  # its number
         tag, content = rest[0], split(rest)[0]
+        if tag == 0x64 and found is not None:  # noqa: PLR2004 - an entry: its name, and its attributes with their values
+            found.append({})
+            attributes = split(split(content)[1])[0]
+            while attributes:
+                attribute, attributes = split(attributes)
+                name, values = split(attribute)
+                some, values = [], split(values)[0]
+                while values:
+                    value, values = split(values)
+                    some.append(value.decode(errors="replace"))
+                found[-1][name.decode(errors="replace").lower()] = some
         if tag in (0x61, 0x65, 0x78):  # the result of a login, a search, or another operation
             code, others = split(content)
             words = split(split(others)[1])[0]
@@ -115,7 +294,7 @@ def ask(line: socket.socket, number: int, operation: bytes) -> None:
 def tlv(tag: int, content: bytes) -> bytes:
     """An element of BER."""
     size = len(content)
-    length = bytes([size]) if size < 0x80 else b"\x82" + size.to_bytes(2, "big")  # noqa: PLR2004
+    length = bytes([size]) if size < 0x80 else b"\x83" + size.to_bytes(3, "big")  # noqa: PLR2004
     return bytes([tag]) + length + content
 
 
@@ -148,9 +327,33 @@ def exactly(line: socket.socket, size: int) -> bytes:
     return data
 
 
+def seen(guard: Mapping[str, Any]) -> List[str]:
+    """The users and groups of SSSD on this host that have a number of its own; SSSD is not to show any."""
+    told = []
+    for what, path, database in (("UID", "/etc/passwd", "passwd"), ("GID", "/etc/group", "group")):
+        named = {str(first): whose for first, _, whose in [*guard[what.lower()], *numbers(path)]}
+        for begin in range(0, len(named), 200):
+            asked = ["getent", "-s", "sss", database, *[*named][begin : begin + 200]]
+            shown = subprocess.run(asked, stdout=subprocess.PIPE, check=False, timeout=SEARCH_SECONDS).stdout
+            rows = [one.split(":") for one in shown.decode(errors="replace").splitlines()]
+            told += ["%s has the %s %s of %s" % (printable(one[0]), what, one[2], named[one[2]])
+                     for one in rows if one[2:] and one[2] in named]  # fmt: skip
+    return told
+
+
 if __name__ == "__main__":
     import json
     import sys
 
     with open(CONF, encoding="utf-8") as file:
-        sys.stdout.write(json.dumps(troubles(file.read())))
+        text = file.read()
+    asked = sys.stdin.read()
+    if not asked:
+        sys.stdout.write(json.dumps(troubles(text)))
+    else:
+        answer = {"entries": [], "seen": seen(json.loads(asked)), "trouble": ""}
+        try:
+            answer["entries"] = collisions(text, "", json.loads(asked)) if json.loads(asked)["searches"] else []
+        except (OSError, Refused) as error:
+            answer["trouble"] = str(error.args[-1] if error.args else error)
+        sys.stdout.write(json.dumps(answer))

@@ -45,7 +45,7 @@ def wanted(more: str, **facts: Any) -> PlanInput:
 
 def domain(known: PlanInput) -> dict[str, str]:
     """The settings of the domain, as a reader of such files has them."""
-    text = next(one.text for one in directory.files(known) if one.path == SSSD_CONF)
+    text = next(one.text for one in directory.files(known, "n1") if one.path == SSSD_CONF)
     parser = configparser.RawConfigParser(delimiters=("=",))
     parser.read_string(text)
     return dict(parser["domain/directory"])
@@ -91,8 +91,8 @@ def test_starttls_active_directory_and_own_options_are_said_to_sssd() -> None:
     assert found["access_provider"] == "permit"
     assert found["ldap_user_search_base"] == "ou=x,dc=y"
     assert "ldap_default_bind_dn" not in found
-    assert HOMES_FILE not in {one.path for one in directory.files(wanted(more))}
-    assert "default_shell = /bin/zsh\n" in directory.files(wanted(more))[1].text
+    assert HOMES_FILE not in {one.path for one in directory.files(wanted(more), "n1")}
+    assert "default_shell = /bin/zsh\n" in directory.files(wanted(more), "n1")[1].text
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
