@@ -168,6 +168,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "lock_copy": strict_object({}, {"cluster": _LINE, "run": _RUN, "by": _LINE, "text": _TEXT}),
         "logs": _logs(),
         "munge": strict_object({"made": _LINE, "trouble": _TEXT, "decoded": _LINES}, {}),
+        "tokens": strict_object({"made": _LINE, "trouble": _TEXT, "taken": core_schema.list_schema(_LINES)}, {}),
         "node_health": strict_object({"causes": _LINES}, {}),
         "node_jobs": strict_object({"pending": core_schema.list_schema(_TABLE), "reservations": _TABLE}, {}),
         "owners": _owners(),

@@ -71,6 +71,7 @@ GROUPS: tuple[Group, ...] = (
             deploy.plan,
             cluster_file.import_,
             munge.rotate_munge_key,
+            munge.rotate_jwt_key,
             bundle.bundle,
             cluster_file.schema,
         ),

@@ -1,4 +1,4 @@
-"""The task for the munge key, by which the hosts of a cluster authenticate each other."""
+"""The tasks for the keys by which hosts know each other (munge), and Slurm its users over HTTP (tokens, JWT)."""
 
 from __future__ import annotations
 
@@ -23,3 +23,21 @@ def rotate_munge_key(common: Common) -> int:
     from slurmfab.commands.munge import key_rotation
 
     return key_rotation.rotate_munge_key(common.cluster, common.output)
+
+
+@command()
+def rotate_jwt_key(common: Common) -> int:
+    """Give Slurm a new key for tokens (JWT), so that no earlier token counts.
+
+    The hosts that prove tokens get the new key, those of slurmctld and slurmdbd, and these daemons are restarted; jobs
+    keep running. Then a token that was made with the old key is refused, a new one counts, and nodes and jobs are as
+    before. Exit codes: 0 done, and verified, 1 failed on the hosts that are named, or nothing was changed, 2 wrong
+    input, 3 done, but some hosts could not be reached.
+
+    Examples:
+        fab rotate-jwt-key
+        fab rotate-jwt-key --json -
+    """
+    from slurmfab.commands.munge import jwt_rotation
+
+    return jwt_rotation.rotate_jwt_key(common.cluster, common.output)

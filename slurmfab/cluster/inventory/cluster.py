@@ -48,6 +48,7 @@ from slurmfab.cluster.inventory.mounts import Mounts
 from slurmfab.cluster.inventory.power import Power
 from slurmfab.cluster.inventory.quota import Quota
 from slurmfab.cluster.inventory.registry import RegistryOrNot
+from slurmfab.cluster.inventory.rest import RestOrNot
 from slurmfab.cluster.inventory.scratch import JobEnvironment, PrivateTmpOrNot, Scratch
 from slurmfab.cluster.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.cluster.inventory.slurm_files import SlurmFiles
@@ -340,7 +341,7 @@ class Cluster(Model):
     registry: RegistryOrNot = None
     firewall: FirewallOrNot = None
     monitoring: MonitoringOrNot = None
-    rest: Annotated[str | None, Field(description="Controller or login host with slurmrestd, Slurm's REST API.")] = None
+    rest: RestOrNot = None
     jupyter: JupyterOrNot = None
     gpu_checks: Annotated[GpuChecks | None, Field(description="Scheduled measurements of all GPUs.")] = None
     idle_gpus: Annotated[IdleGpus | None, Field(description="What is done about jobs whose GPUs do nothing.")] = None
@@ -586,7 +587,7 @@ LINES_OF: Mapping[str, tuple[str, ...]] = {
     "scratch": ("Prolog", "Epilog", "TaskProlog"), "mail": ("MailProg",), "mpi": ("MpiDefault",),
     "power": ("SuspendProgram", "ResumeProgram", "SuspendTime", "SuspendTimeout", "ResumeTimeout", "SuspendRate",
               "ResumeRate", "SuspendExcNodes"),
-    "private_data": ("PrivateData",), "rest": ("AuthAltTypes", "AuthAltParameters"),
+    "private_data": ("PrivateData",), "rest": ("AuthAltTypes",),
 }  # fmt: skip
 """By field of a cluster, the keys of slurm.conf that slurmfab writes for it, and that `slurm_conf` then may not set."""
 

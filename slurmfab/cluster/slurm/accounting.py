@@ -41,7 +41,7 @@ class SlurmdbdConf:
     own: Mapping[str, str | None] = field(default_factory=dict)
     private_data: tuple[str, ...] = ()  # what users see only their own of; slurmdbd has `DBD_PRIVATE` of it
     platform: Platform = DEBIAN
-    jwt_key: str = ""  # path of the key that proves tokens; empty for none
+    tokens: str = ""  # AuthAltParameters, with the path of the key that proves tokens; empty for none
 
 
 def slurmdbd_conf(conf: SlurmdbdConf) -> str:

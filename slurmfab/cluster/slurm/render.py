@@ -68,7 +68,7 @@ _AS_THEY_ARE = (
     "mail_program",
     "mail_domain",
     "mpi",
-    "jwt_key",
+    "tokens",
     "explains_refusals",
 )
 """Values of `SlurmConf` that the templates use as they are."""
@@ -146,7 +146,8 @@ class SlurmConf:
     qos: tuple[Mapping[str, str], ...] = ()  # keys and values of each QOS, in the order of the cluster file
     mail_programs: tuple[str, ...] = ()  # program that sends mail on each controller; empty for none
     mail_domain: str = ""  # domain of users who name no address; empty for the mail system's
-    jwt_key: str = ""  # path of the key that proves tokens, beside munge's credentials; empty for none
+    # AuthAltParameters, with the path of the key that proves tokens, beside munge's credentials; empty for none
+    tokens: str = ""
     mpi: str = "none"  # MpiDefault, how srun starts programs that do not say it themselves
     accounting_host: str = ""  # address of slurmdbd's host; empty for a cluster without accounting
     accounting_port: int = 0  # slurmdbd's port; 0 for Slurm's default
@@ -215,6 +216,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "openmetrics": conf.openmetrics and tells_figures(oldest),
         "slurm": slurm.line,
         "serving": slurm.line_with if conf.configless else None,
+        "token_line": slurm.line_with if conf.tokens else None,
         "ipv6": slurm.line_with if conf.ipv6 else None,
         "local_groups": slurm.line_with if conf.local_groups else None,
         "slurm_rest": slurm.rest,

@@ -65,7 +65,7 @@ def servers(cluster: Cluster, lock: Lock) -> dict[str, Iterable[str]]:
         "enforcer": primary if cluster.enforces_accounts else (),  # jobs need an account
         "recorder": primary if cluster.has_accounts and not cluster.enforces_accounts else (),  # jobs need none
         "mailer": primary if sends_mail(cluster, lock) else (),
-        "rest_host": (cluster.rest,) if cluster.rest else (),
+        "rest_host": (cluster.rest.host,) if cluster.rest else (),
         "hub_host": (cluster.jupyter.host,) if cluster.jupyter else (),
         "collector": {*cluster.controllers, *cluster.backup_hosts} if monitoring else (),
         "prometheus_host": (monitoring.prometheus.host,) if monitoring and monitoring.prometheus else (),

@@ -453,6 +453,7 @@ class PlanInput(LocalInput):
     def slurm_conf(self) -> render.SlurmConf:
         """The values from which Slurm's files are rendered."""
         controllers = [name for name in self.cluster.controllers if name in self.members]
+        rest = self.cluster.rest
         return render.SlurmConf(
             **{key: getattr(self.cluster, key) for key in render.KEYS_AS_THEY_ARE},
             cluster_name=self.cluster.name,
@@ -466,7 +467,7 @@ class PlanInput(LocalInput):
             spool_directory=self.lock.spool_directory,
             qos=tuple(qos.settings for qos in self.cluster.qos),
             mail_programs=self.mail_programs(controllers),
-            jwt_key=JWT_KEY if self.cluster.rest else "",
+            tokens=f"jwt_key={JWT_KEY},max_token_lifespan={rest.token_lifetime}" if rest else "",
             mpi=self.cluster.mpi.kind if self.cluster.mpi else "none",
             mail_domain=self.cluster.mail.domain if self.cluster.mail else "",
             **self.accounting_server,

@@ -13,6 +13,7 @@ another:
     {"op": "kept", ...}     -> {"kept": {...}}, {"done": true}
     {"op": "lock-copy"}     -> {"lock_copy": {...}}, {"done": true}
     {"op": "munge", ...}    -> {"munge": {...}}, {"done": true}
+    {"op": "tokens", ...}   -> {"tokens": {...}}, {"done": true}
     {"op": "accounts", ...} -> {"accounts": {...}}, {"done": true}
     {"op": "directory-sizes", ...} -> {"directory_sizes": {...}}, {"done": true}
     {"op": "usage", ...}    -> {"usage": {...}}, {"done": true}
@@ -222,6 +223,7 @@ MODULE_OF = {
     "kept": "undo.undo_store",
     "lock-copy": "undo.lock_copy",
     "munge": "munge.rotation",
+    "tokens": "munge.tokens",
     "backup": "backup.reading",
     "accounts": "accounting.reading",
     "directory-sizes": "people.directory_sizes",

@@ -142,14 +142,28 @@ def files_of_the_registry_are_slurmfabs(cluster: Cluster) -> Complaints:
             yield ("files", path), "slurmfab writes it for the key registry"
 
 
+_OURS_OF_TOKENS = {
+    "jwt_key": "for another key, see rotate-jwt-key",
+    "max_token_lifespan": "write rest: {token_lifetime: …}",
+}
+
+
 def slurmrestd_has_slurms_files(cluster: Cluster) -> Complaints:
     """It reads slurm.conf, and runs beside what users of the cluster use; jobs have no business on its host."""
-    if cluster.rest and not {"controller", "login"} & set(cluster.roles(cluster.rest)):
-        yield ("rest",), f'"{cluster.rest}" is neither a controller nor a login host of this cluster'
+    if cluster.rest and not {"controller", "login"} & set(cluster.roles(cluster.rest.host)):
+        yield ("rest",), f'"{cluster.rest.host}" is neither a controller nor a login host of this cluster'
 
 
 def tokens_are_slurmfabs(cluster: Cluster) -> Complaints:
-    """slurmdbd proves the tokens that slurmctld makes, by the same key."""
-    for key in cluster.slurmdbd_conf if cluster.rest else ():
+    """slurmdbd proves the tokens that slurmctld makes, by the same key; others of its parameters are the site's."""
+    if not cluster.rest:
+        return
+    for key, value in cluster.slurm_conf.items():
+        if key.lower() == "authaltparameters":
+            for word in (value or "").split(","):
+                name = word.partition("=")[0].strip().lower()
+                if name in _OURS_OF_TOKENS:
+                    yield ("slurm_conf", key), f"slurmfab writes {name} itself; {_OURS_OF_TOKENS[name]}"
+    for key in cluster.slurmdbd_conf:
         if key.lower() in ("authalttypes", "authaltparameters"):
             yield ("slurmdbd_conf", key), f"slurmfab writes {key} itself, for the key rest at the top; remove this one"

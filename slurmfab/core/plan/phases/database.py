@@ -104,7 +104,9 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
     cluster = plan_input.cluster
     values = (hostname, version, server, port, database.user, database.name, cluster.slurm_user, plan_input.uses_ipv6)
     platform = plan_input.platform_of(database.host)
-    own = (cluster.slurmdbd_conf, cluster.private_data, platform, JWT_KEY if cluster.rest else "")
+    more = next((value for key, value in cluster.slurm_conf.items() if key.lower() == "authaltparameters"), None)
+    tokens = ",".join((f"jwt_key={JWT_KEY}", *((more,) if more else ()))) if cluster.rest else ""
+    own = (cluster.slurmdbd_conf, cluster.private_data, platform, tokens)
     return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, *own))
 
 

@@ -25,6 +25,11 @@ APIS = {SlurmVersion(22, 5): "v0.0.38", SlurmVersion(23, 2): "v0.0.39"}
 """The newest version of the API of each Slurm before that (slurmrestd -s list)."""
 
 
+def host_of(plan_input: PlanInput) -> str:
+    """The host of slurmrestd; empty without one."""
+    return plan_input.cluster.rest.host if plan_input.cluster.rest else ""
+
+
 def key(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The key on the primary controller, made if it does not exist."""
     if not plan_input.cluster.rest or host != plan_input.cluster.controller:
@@ -65,7 +70,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     facts = plan_input.facts.get(host)
     is_left = facts is not None and facts.has_jwt_key and host not in proving(plan_input)
     gone = (Absent(JWT_KEY, secret=True),) if is_left else ()
-    if host == plan_input.cluster.rest:
+    if host == host_of(plan_input):
         return (
             *owned(plan_input, host, CAPABILITY, (OwnedFile(DROP_IN, drop_in(plan_input, host)),)),
             UnitsLoaded(CAPABILITY, (UNIT,), (DROP_IN,)),
@@ -92,6 +97,6 @@ def drop_in(plan_input: PlanInput, host: str) -> str:
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """slurmrestd on its host, and the plugin for tokens where a daemon needs it."""
     platform = plan_input.platform_of(host)
-    is_here = host == plan_input.cluster.rest
+    is_here = host == host_of(plan_input)
     has_tokens = is_here or host in proving(plan_input)
     return (*((platform.rest,) if is_here else ()), *((platform.jwt,) if has_tokens and platform.jwt else ()))
