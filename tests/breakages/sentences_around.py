@@ -273,6 +273,14 @@ OF_DIRECTORY = (
     ),
     Falsified("directory.sssd_answers", "n2", "SSSD was stopped", **stopped("sssd"), says="sssd does not run"),
     Falsified(
+        "directory.numbers_of_hosts_are_nobodys_in_the_directory",
+        "n2",
+        "/etc/passwd has a user with the UID of one of the directory",
+        "echo other:x:5002:6000::/:/bin/sh >>/etc/passwd",
+        "sed -i /^other:x:5002/d /etc/passwd",
+        "has the UID 5002 of other",
+    ),
+    Falsified(
         "directory.users_are_the_same_everywhere",
         "n1",
         "/etc/passwd has a user of the directory with another UID",

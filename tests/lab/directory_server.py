@@ -56,8 +56,8 @@ cn: {name}
 sn: {name}
 uid: {name}
 uidNumber: {uid}
-gidNumber: 6000
-homeDirectory: /home/{name}
+gidNumber: {gid}
+homeDirectory: {home}
 loginShell: /bin/bash
 userPassword: {name} may enter
 """
@@ -67,16 +67,16 @@ objectClass: posixGroup
 cn: {name}
 gidNumber: {gid}
 """
-USERS = {"ann": 5001, "bob": 5002, "eve": 5003, "toor": 0, "munge": 5004, "alike": 64030}
-"""By name their UIDs; the last three would be root, or have the name of a system user, or be slurm."""
+USERS = {"ann": 5001, "bob": 5002, "eve": 5003, "munge": 5004}
+"""By name their UIDs; the last one has the name of a system user, and is seen by no host."""
 
 GROUPS: dict[str, tuple[int, tuple[str, ...]]] = {
     "people": (6000, ()),
     "hpc": (6001, ("ann", "bob")),
     "phys": (6002, ("ann",)),
     "sudo": (6100, ("ann",)),
-    "printers": (27, ("ann",)),
 }
+"""By name their GIDs and members; the last one has the name of a system group, and is seen by no host."""
 ASKPASS = "/run/askpass"
 ENTER = (
     f"printf '#!/bin/sh\\necho \"%s\"\\n' '{{password}}' >{ASKPASS}; chmod 700 {ASKPASS}; "
@@ -111,6 +111,14 @@ class DirectoryServer:
         """Change entries, as root of the host."""
         self.lab.on(self.host, f"ldapmodify -Q -Y EXTERNAL -H ldapi:/// >/dev/null <<'END'\n{ldif}\nEND")
 
+    def add(self, *entries: str) -> None:
+        """Add entries, as LDIF."""
+        self.lab.on(self.host, f"ldapadd -Q -Y EXTERNAL -H ldapi:/// >/dev/null <<'END'\n{''.join(entries)}\nEND")
+
+    def remove(self, *names: str) -> None:
+        """Remove entries by the first part of their names, such as `uid=ann`."""
+        self.lab.on(self.host, f"ldapdelete -Q -Y EXTERNAL -H ldapi:/// {' '.join(f'{one},{BASE}' for one in names)}")
+
     def members(self, group: str, *names: str) -> None:
         """Let a group have these members and no others."""
         values = "".join(f"memberUid: {name}\n" for name in names)
@@ -123,7 +131,7 @@ class DirectoryServer:
         self.lab.on(self.host, "systemctl start slapd")
 
 
-def keys(scheme: str = "ldaps", more: str = "") -> str:
+def keys(scheme: str = "ldaps", more: str = ", min_id: 5000") -> str:
     """What a cluster file says of it. `more`: further keys of `directory.sssd`, each begun by a comma."""
     return (
         "unix_users: false\ndirectory:\n"
@@ -162,12 +170,18 @@ def enter(lab: DeployedLab, user: str, here: str, host: str, command: str) -> st
 
 def entries() -> list[str]:
     """The users and groups, as LDIF."""
-    users = [USER.format(name=name, uid=uid, base=BASE) for name, uid in USERS.items()]
-    groups = [
-        GROUP.format(name=name, gid=gid, base=BASE) + "".join(f"memberUid: {one}\n" for one in members)
-        for name, (gid, members) in GROUPS.items()
-    ]
-    return [*users, *groups]
+    users = [user(name, uid) for name, uid in USERS.items()]
+    return [*users, *(group(name, gid, *members) for name, (gid, members) in GROUPS.items())]
+
+
+def user(name: str, uid: int, gid: int = 6000, home: str = "") -> str:
+    """The entry of a user, as LDIF."""
+    return USER.format(name=name, uid=uid, gid=gid, home=home or f"/home/{name}", base=BASE)
+
+
+def group(name: str, gid: int, *members: str) -> str:
+    """The entry of a group, as LDIF."""
+    return GROUP.format(name=name, gid=gid, base=BASE) + "".join(f"memberUid: {one}\n" for one in members)
 
 
 def made(directory: Path, name: str = NAME, authority: str = "directory-ca") -> None:

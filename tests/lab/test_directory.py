@@ -20,6 +20,31 @@ pytestmark = pytest.mark.lab
 
 HOSTS = ("ctl", "n1", "n2")
 BEFORE = "database: ctl\nlogin: [ctl]\naccounts: [{name: staff}, {name: physics, from_groups: phys}]\n"
+HOSTILE = {
+    "toor": (0, 6000), "admin1": (1000, 6000), "cloudy": (20001, 6000), "nobodys": (65534, 6000), "minus": (-1, 6000),
+    "most": (4294967295, 6000), "wrapped": (4294967296, 6000), "alike": (64030, 6000), "dynamic": (61200, 6000),
+    "below": (300005, 6000), "primary": (20005, 27), "root2": (20006, 0), "0": (20010, 6000), "1000": (20011, 6000),
+    "CLOUD": (20012, 6000),
+}  # fmt: skip
+"""Users who would be root, a user of a host, slurm, nobody, or one of systemd's; by name UID and primary GID."""
+
+GROUPS = {"printers": 27, "logs": 999, "keepers": 42, "wheels": 0, "huge": 4294967323, "cloudy": 20001, "cloud": 20014}
+"""Groups with bob as a member, who would be in sudo, in one of a package, or in one of a host; their GIDs."""
+
+LOCAL = (
+    "echo cloud:x:20001:20001::/home/cloud:/bin/bash >>/etc/passwd; echo cloud:x:20001: >>/etc/group; "
+    "echo cloud:300000:65536 | tee -a /etc/subuid >>/etc/subgid"
+)
+NO_LOCAL = "sed -i /^cloud:/d /etc/passwd /etc/group /etc/subuid /etc/subgid"
+SEEN = """
+for name in {users}; do id -u -- "$name" 2>/dev/null; getent -s sss passwd "$name"; done
+for name in {groups}; do getent -s sss group "$name"; done
+for number in 0 27 42 999 1000 20001 20014 61200 64030 65534; do
+    getent -s sss passwd $number; getent -s sss group $number
+done; true
+"""
+"""Prints what a host knows of the users and groups, by name and by number."""
+
 LEFT = (
     "ls -d /etc/sssd/sssd.conf /etc/sssd/slurmfab* /usr/share/pam-configs/slurmfab* /var/lib/sss/db/*_directory.ldb "
     "/var/lib/slurmfab/owned/directory* /etc/systemd/system/sssd.service.d /var/lib/slurmfab/earlier-logins* "
@@ -80,6 +105,21 @@ def test_a_wrong_password_or_authority_is_told_with_its_cause_and_changes_no_log
         assert "sssd.conf" not in site.lab.on(host, LEFT)
 
 
+def test_entries_with_numbers_of_hosts_are_refused_by_name_and_change_nothing(site: Site) -> None:
+    site.directory.add(directory_server.user("toor", 0), directory_server.user("alike", 64030))
+    site.directory.add(directory_server.group("printers", 27, "ann"))
+    told = site.refused(directory_server.keys(more=""))
+    assert "user toor has the UID 0 of root of this host" in told
+    assert "user alike has the UID 64030 of slurm" in told
+    assert "group printers has the GID 27 of sudo of this host" in told
+    assert "user ann has the UID 5001, which is below min_id" in told
+    for host in HOSTS:
+        assert "sssd.conf" not in site.lab.on(host, LEFT)
+    site.directory.remove("uid=toor", "uid=alike", "cn=printers")
+    told = site.refused(directory_server.keys(more=""))
+    assert "user ann has the UID 5001, which is below min_id" in told, "and would be cut off without a word"
+
+
 def test_from_bare_hosts_on_all_know_the_users_and_the_groups_are_accounts(site: Site) -> None:
     site.deploy(directory_server.keys())
     for host in HOSTS:
@@ -88,7 +128,6 @@ def test_from_bare_hosts_on_all_know_the_users_and_the_groups_are_accounts(site:
             site.lab.on(host, "systemctl is-active sssd; systemctl --failed --no-legend --plain | wc -l") == "active\n0"
         )
         assert site.lab.on(host, "id -u munge") == site.lab.on(host, "grep ^munge: /etc/passwd | cut -d: -f3")
-        assert site.lab.on(host, "getent passwd toor alike; true") == ""
     assert site.users_of("physics") == {"ann"}
     failed = {name: one["cause"] for name, one in site.checks().items() if one["outcome"] == "failed"}
     assert not failed, failed
@@ -107,6 +146,63 @@ def test_a_user_outside_of_the_group_is_refused_and_root_is_not(site: Site) -> N
     assert "exit 255" in site.enter("eve", "true")
     assert site.enter("bob", "true") == "exit 0"
     assert site.lab.slurmfab("plan").returncode == 0
+
+
+def test_entries_with_numbers_and_names_of_hosts_when_they_come_later_then_no_host_sees_them(site: Site) -> None:
+    site.lab.on("n1", LOCAL)
+    site.deploy(directory_server.keys())
+    users = [directory_server.user(name, uid, gid) for name, (uid, gid) in HOSTILE.items()]
+    groups = [directory_server.group(name, gid, "bob") for name, gid in GROUPS.items()]
+    folder = f"dn: ou=x,{directory_server.BASE}\nobjectClass: organizationalUnit\nou: x\n\n"
+    case = directory_server.group("SUDO", 20500, "bob").replace("dn: cn=SUDO,", "dn: cn=SUDO,ou=x,")
+    site.directory.add(*users, *groups, folder, case)
+    asked = SEEN.format(users=" ".join(one for one in HOSTILE if one.isalpha()), groups=f"{' '.join(GROUPS)} SUDO")
+    for host in HOSTS:
+        site.lab.on(host, "sss_cache -E")
+        seen = site.lab.on(host, asked)
+        assert seen == ("20001" if host == "n1" else ""), "but for the host's own user"
+        assert site.lab.on(host, "id -G bob") == "6000 6001"
+        assert site.lab.on(host, "id -u 0; id -u 1000 2>/dev/null; true") == "0", "a number is no name"
+    told = {name: one for name, one in site.checks("directory").items() if one["outcome"] == "failed"}
+    assert set(told) == {f"numbers_of_hosts_are_nobodys_in_the_directory/{host}" for host in HOSTS}
+    for host in HOSTS:
+        cause = told[f"numbers_of_hosts_are_nobodys_in_the_directory/{host}"]["cause"]
+        assert "user toor has the UID 0 of root of this host" in cause
+    assert "user cloudy has the UID 20001 of cloud" in site.refused(directory_server.keys(more=", min_id: 5001"))
+    site.directory.remove(
+        *(f"uid={name}" for name in HOSTILE), *(f"cn={name}" for name in GROUPS), "cn=SUDO,ou=x", "ou=x"
+    )
+    site.lab.on("n1", NO_LOCAL)
+    site.deploy(directory_server.keys())
+    assert site.checks("directory")["numbers_of_hosts_are_nobodys_in_the_directory/n1"]["outcome"] == "passed"
+
+
+def test_a_user_whom_a_host_makes_itself_with_a_number_of_the_directory_then_a_deployment_names_both(
+    site: Site,
+) -> None:
+    site.lab.on("n2", "echo late:x:5003:5003::/:/bin/sh >>/etc/passwd")
+    assert "user eve has the UID 5003 of late of n2" in site.refused(directory_server.keys())
+    found = site.checks("directory")["numbers_of_hosts_are_nobodys_in_the_directory/n2"]
+    assert "eve has the UID 5003 of late" in found["cause"]
+    site.lab.on("n2", "sed -i /^late:/d /etc/passwd")
+    site.deploy(directory_server.keys())
+
+
+def test_a_home_elsewhere_or_behind_a_link_of_a_user_is_not_made(site: Site) -> None:
+    site.enter("ann", "ln -s /etc link")
+    for home in ("/etc/systemd/system/x.service.d", "/home/ann/link/x", "/home/ann/../../etc/x", "/home/.x/bob"):
+        site.directory.change(
+            f"dn: uid=bob,{directory_server.BASE}\nchangetype: modify\nreplace: homeDirectory\nhomeDirectory: {home}"
+        )
+        site.lab.on("ctl", "sss_cache -E")
+        site.lab.until("ctl", "getent passwd bob | cut -d: -f6", home)
+        assert site.enter("bob", "true").endswith("exit 0")
+        assert site.lab.on("ctl", f"ls -d {home} /etc/x 2>/dev/null; true") == ""
+    site.directory.change(
+        f"dn: uid=bob,{directory_server.BASE}\nchangetype: modify\nreplace: homeDirectory\nhomeDirectory: /home/bob"
+    )
+    for host in HOSTS:
+        site.lab.on(host, "sss_cache -E")
 
 
 def test_who_comes_and_goes_in_a_group_is_shown_before_it_is_done(site: Site) -> None:

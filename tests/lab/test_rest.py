@@ -5,21 +5,25 @@ One lab per suite goes through all of it, in this order. The database is on the 
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_cluster import ExtendedLab
+from lab_cluster import ExtendedLab, succeeded
+from lab_user import words_of
 from listening import listening, slurms
 from stock import Stock
 from suites import SUITES
 
 pytestmark = pytest.mark.lab
 
-KEYS = "database: ctl\nlogin: [n2]\nusers: [{name: ann, uid: 3000}]\n"
+KEYS = "database: ctl\nlogin: [n2]\nusers: [{name: ann, uid: 3000}, {name: bob, uid: 3001}]\n"
 REST = "rest: n2\n"
+SHORT = "rest: {host: n2, token_lifetime: 1h}\nslurm_conf: {AuthAltParameters: disable_token_creation}\n"
 AS_ANN = "cd /tmp && runuser -u ann -- "
 KEY = "/etc/slurm/slurmfab-jwt.key"
 ASK = """
@@ -53,6 +57,15 @@ class Site(ExtendedLab):
     def token(self) -> str:
         """A token of ann's, who asks for it herself."""
         return self.lab.on("n2", f"{AS_ANN} scontrol token lifespan=600").partition("=")[2]
+
+    def expiry(self, lifespan: str) -> int:
+        """For how many seconds a token of ann's counts, if she gets one; 0 for none."""
+        told = self.lab.on("n2", f"{AS_ANN} scontrol token lifespan={lifespan} 2>&1; true").partition("=")[2]
+        if told.count(".") != 2:
+            return 0
+        body = told.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        return int(claims["exp"]) - int(claims["iat"])
 
     def ask(self, token: str, path: str) -> Any:
         """What slurmrestd answers ann with this token."""
@@ -145,15 +158,65 @@ def test_a_user_with_a_token_when_asking_then_slurmctld_and_slurmdbd_answer(site
     assert not site.ask(changed, "/slurmdb/%s/clusters/").get("clusters")
 
 
-def test_tokens_when_the_key_is_made_anew_then_no_longer_count(site: Site) -> None:
-    token, before = site.token(), site.lab.on("ctl", f"sha256sum {KEY}")
-    site.lab.on("ctl", f"rm {KEY}")
+def test_a_token_in_the_environment_keeps_srun_from_working_and_one_of_a_subshell_does_not(site: Site) -> None:
+    export, srun = "export $(scontrol token lifespan=60)", "srun -n1 echo ran"
+    told = site.lab.on("n2", f"{AS_ANN} sh -c '({export}; test -n \"$SLURM_JWT\") && {srun}'")
+    assert told == "ran"
+    told = site.lab.on("n2", f"{AS_ANN} timeout 60 sh -c '{export}; {srun}' 2>&1; true")
+    assert "ran" not in told.split(), told
+    site.lab.on("ctl", "scancel -u ann", check=False)
+
+
+def test_tokens_when_asked_for_longer_than_a_day_or_than_the_file_says_then_are_not_made(site: Site) -> None:
+    asked = f"{AS_ANN} scontrol token lifespan=%s 2>&1; true"
+    assert "SLURM_JWT=" in site.lab.on("n2", asked % 86400)
+    assert "SLURM_JWT=" not in site.lab.on("n2", asked % 86401)
+    assert site.expiry("infinite") <= 86400
+    site.deploy(SHORT)
+    assert "SLURM_JWT=" not in site.lab.on("n2", asked % 600), "the site's own parameter joins slurmfab's"
+    site.deploy(SHORT.splitlines()[0] + "\n")
+    assert "SLURM_JWT=" in site.lab.on("n2", asked % 3600)
+    assert "SLURM_JWT=" not in site.lab.on("n2", asked % 3601)
     site.deploy(REST)
+
+
+def test_tokens_when_the_key_is_rotated_then_no_longer_count_and_jobs_go_on(site: Site) -> None:
+    token, before = site.token(), site.lab.on("ctl", f"sha256sum {KEY}")
+    job = site.lab.on("ctl", f"{AS_ANN} sbatch --parsable -o /dev/null --wrap 'sleep 600'")
+    site.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    told = words_of(succeeded(site.lab.slurmfab("rotate-jwt-key")))
+    assert "a new token counts, and one of before is refused" in told
+    assert "1 ran before, 1 runs now" in told
+    assert site.lab.on("ctl", f"squeue -h -j {job} -o %T; scancel {job}") == "RUNNING"
     assert site.lab.on("ctl", f"sha256sum {KEY}") != before
+    assert site.lab.on("ctl", f"stat -c '%U %G %a' {KEY}; ls -A /etc/slurm | grep -c jwt") == "slurm slurm 400\n1"
     assert not site.ask(token, "/slurm/%s/jobs").get("jobs")
     assert not site.ask(token, "/slurmdb/%s/clusters/").get("clusters")
     assert site.ask(site.token(), "/slurmdb/%s/clusters/")["clusters"]
     assert site.outcomes() == {"passed"}
+    assert site.lab.deploy()["steps"] == []
+
+
+def test_a_key_that_a_host_cannot_store_when_rotated_then_tokens_count_as_before(site: Site) -> None:
+    token, before = site.token(), site.lab.on("ctl", f"sha256sum {KEY}")
+    site.lab.on("ctl", f"chattr +i {KEY} 2>/dev/null || mount --bind {KEY} {KEY}")
+    try:
+        done = site.lab.slurmfab("rotate-jwt-key")
+    finally:
+        site.lab.on("ctl", f"chattr -i {KEY} 2>/dev/null; umount {KEY} 2>/dev/null; true")
+    assert done.returncode == 1, words_of(done)
+    assert "No daemon uses a new key of tokens" in words_of(done)
+    assert site.lab.on("ctl", f"sha256sum {KEY}") == before
+    assert site.ask(token, "/slurmdb/%s/clusters/")["clusters"]
+
+
+def test_a_user_who_is_removed_then_it_is_told_until_when_tokens_count(site: Site) -> None:
+    site.write(REST)
+    told = words_of(succeeded(site.lab.slurmfab("remove-user", "bob")))
+    assert re.search(r"Tokens \(JWT\) that bob has made may count until \d{4}-\d\d-\d\d \d\d:\d\d ", told), told
+    assert "rotate-jwt-key" in told
+    site.text = site.text.replace(", {name: bob, uid: 3001}", "")
+    site.deploy(REST)
 
 
 def test_rest_when_its_key_goes_then_all_goes(site: Site) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -257,6 +259,12 @@ def carry_out_removal(run: Run, name: str, text: str) -> None:
         change_each(run, "former people", hosts, associations_gone(plan_input, name))
     now = deploy_users(run)
     run.progress.line(f"{run.inventory.path}: removed {name}. The user's files stay where they are.")
+    if now.cluster.rest:
+        until = datetime.fromtimestamp(time.time() + now.cluster.rest.token_lifetime).astimezone()
+        run.progress.line(
+            f"Tokens (JWT) that {name} has made may count until {until:%Y-%m-%d %H:%M %Z}; those that root made "
+            f"for {name}, as long as they say. To end all tokens now: {FAB} rotate-jwt-key."
+        )
     still = [host for host, fact in now.facts.items() if name in fact.accounts and name in now.lock.leaving]
     if still:
         run.progress.line(

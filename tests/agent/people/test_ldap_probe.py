@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.on_hosts.agent.people.ldap_probe import troubles
+from slurmfab.on_hosts.agent.people.ldap_probe import as_number, encoded, troubles
 
 SUCCESS = "300c020102 61070a010004000400"
 NO_PASSWORD = "300c020102 61070a013104000400"
@@ -70,6 +70,31 @@ def conf(uri: str, name: str = "cn=r,dc=x") -> str:
         f"[sssd]\ndomains = directory\n[domain/directory]\nldap_uri = {uri}\nldap_search_base = dc=x\n"
         f"ldap_default_bind_dn = {name}\nldap_default_authtok = a word # here\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("(uid=ann)", "a30a 0403756964 0403616e6e"),
+        ("(uid=*)", "8703 756964"),
+        ("(!(n<=9))", "a208 a606 04016e 040139"),
+        ("(&(a=*)(|(n>=1)(n>=2)))", "a015 870161 a110 a506 04016e 040131 a506 04016e 040132"),
+        ("(cn=a*b)", "a40c 0402636e 3006 800161 820162"),
+        ("(cn=\\2ax)", "a308 0402636e 04022a78"),
+    ],
+)
+def test_filters_when_sent_are_those_of_the_text(text: str, wanted: str) -> None:
+    assert encoded(text) == (bytes.fromhex(wanted), "")
+
+
+@pytest.mark.parametrize("text", ["", "uid=ann", "(&(a=b)", "(uid"])
+def test_a_filter_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(OSError, match="cannot be read"):
+        encoded(text)
+
+
+def test_numbers_that_no_host_can_have_are_taken_for_roots() -> None:
+    assert [as_number(one) for one in ("12", "-1", "", "12x", "0x1f")] == [12, -1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("scheme", ["ldaps", "ldap"])

@@ -49,7 +49,6 @@ def homes_text(folders: Iterable[str]) -> str:
     return HOMES_HEAD + IF_HOME % (after + 2, "ignore", "*/.*") + lines + end + "\toptional\t\t\t%s\n" % HOMES_LINE
 
 
-
 NSSWITCH = "/etc/nsswitch.conf"
 COMMON = ("account", "auth", "password", "session", "session-noninteractive")
 LOGIN_FILES = (
@@ -81,8 +80,8 @@ EDITED = (
 
 TOLD = 10
 COLLIDE = (
-    "entries of the directory have numbers or names of hosts, and no host would see them: %s. Nothing was changed. Give "
-    "them others; or name them in directory.sssd.ignored; or, for those below it, set directory.sssd.min_id"
+    "entries of the directory have numbers or names of hosts, and no host would see them: %s. Nothing was changed. "
+    "Give them others; or name them in directory.sssd.ignored; or, for those below it, set directory.sssd.min_id"
 )
 
 READ_BY_GROUP = "root:root 0640"

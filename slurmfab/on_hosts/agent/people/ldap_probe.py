@@ -152,15 +152,18 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
         if what in attributes
         for first, last, _ in taken[what]
     )
-    wanted += "".join("(%s=%s)" % (attributes["name"], one) for one in [*sorted(names), *("%d*" % n for n in range(10))])
+    wanted += "".join(
+        "(%s=%s)" % (attributes["name"], one) for one in [*sorted(names), *("%d*" % n for n in range(10))]
+    )
     number = attributes["uid" if kind == "user" else "gid"]
     found = []
     for base, scope, more in guard["searches"][kind]:
-        there = entries(line, base, scope, "(%s=*)" % number, [number], 1)
-        if there and not entries(line, base, scope, "(|(%s>=0)(%s<=-1))" % (number, number), [number], 1):
+        where = (base, scope)
+        there = entries(line, where, "(%s=*)" % number, [number], 1)
+        if there and not entries(line, where, "(|(%s>=0)(%s<=-1))" % (number, number), [number], 1):
             raise Refused(0, NO_ORDER % number)
         text = "(&(%s=*)%s(|%s))" % (number, more, wanted)
-        for values in entries(line, base, scope, text, [*attributes.values()], MOST_ENTRIES):
+        for values in entries(line, where, text, [*attributes.values()], MOST_ENTRIES):
             called = values.get(attributes["name"].lower()) or ["?"]
             reasons = [
                 "the %s %s%s" % (what.upper(), value, " of %s" % whose if whose else BELOW)
@@ -197,9 +200,10 @@ SCOPES = {"base": b"\0", "onelevel": b"\1", "one": b"\1"}
 
 
 def entries(
-    line: socket.socket, base: str, scope: str, text: str, attributes: List[str], most: int
+    line: socket.socket, where: Tuple[str, str], text: str, attributes: List[str], most: int
 ) -> List[Dict[str, List[str]]]:
-    """The values of the first entries that a filter (RFC 4515) finds, by attribute in lower case."""
+    """The values of the first entries that a filter (RFC 4515) finds below a base, by attribute in lower case."""
+    base, scope = where
     limits = tlv(10, SCOPES.get(scope, b"\2")) + tlv(10, b"\0") + tlv(2, bytes([most])) + tlv(2, b"\x1e")
     wanted, rest = encoded(text)
     if rest:
@@ -226,8 +230,10 @@ def encoded(text: str) -> Tuple[bytes, str]:
         if rest[:1] != ")":
             raise OSError("the filter of a search base cannot be read: %s" % text)
         return tlv(tag, parts), rest[1:]
-    inner, _, rest = text[1:].partition(")")
-    name, _, value = inner.partition("=")
+    inner, end, rest = text[1:].partition(")")
+    name, sign, value = inner.partition("=")
+    if not (end and sign):
+        raise OSError("the filter of a search base cannot be read: %s" % text)
     tag = {">": 0xA5, "<": 0xA6, "~": 0xA8}.get(name[-1:], 0xA3)
     attribute = tlv(4, name.rstrip("<>~").strip().encode())
     if tag == 0xA3 and value == "*":  # noqa: PLR2004
@@ -235,7 +241,9 @@ def encoded(text: str) -> Tuple[bytes, str]:
     if tag == 0xA3 and "*" in value:  # noqa: PLR2004
         first, *others, last = value.split("*")
         pieces = [(0x80, first), *((0x81, one) for one in others), (0x82, last)]
-        return tlv(0xA4, attribute + tlv(0x30, b"".join(tlv(one, plain(piece)) for one, piece in pieces if piece))), rest
+        return tlv(
+            0xA4, attribute + tlv(0x30, b"".join(tlv(one, plain(piece)) for one, piece in pieces if piece))
+        ), rest
     return tlv(tag, attribute + tlv(4, plain(value))), rest
 
 
@@ -260,9 +268,7 @@ def search(base: str) -> bytes:
     return tlv(0x63, tlv(4, base.encode()) + limits + tlv(0x87, b"objectClass") + tlv(0x30, tlv(4, b"1.1")))
 
 
-def ask(
-    line: socket.socket, number: int, operation: bytes, found: "List[Dict[str, List[str]]] | None" = None
-) -> None:
+def ask(line: socket.socket, number: int, operation: bytes, found: "List[Dict[str, List[str]]] | None" = None) -> None:
     """Send an operation and wait for its end; entries that come before it join `found`.
 
     Raises Refused if it is no success, OSError if the answer is none.

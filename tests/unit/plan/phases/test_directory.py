@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import dataclasses
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from support import THREE_HOSTS, prepared_input
 from slurmfab.base.errors import InputError
 from slurmfab.base.paths import SSSD_CONF
 from slurmfab.core.plan.phases import accounts, directory, packages
+from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.accounts import refuse_unfit
 from slurmfab.core.plan.preflight.directory import refuse_unfit as refuse_others
@@ -36,6 +38,7 @@ directory:
 FROM_GROUPS = "accounts: [{name: physics, from_groups: [phys]}, {name: theory, from_groups: [phys, theo]}]\n"
 MEMBERS = {"phys": ("ann", "j.doe"), "theo": ("ann", "eve", "root")}
 SECRET = "pass # word"
+MOUNT = "mounts: [{path: /shared, source: 'fs:/shared', type: nfs}]\n"
 
 
 def wanted(more: str, **facts: Any) -> PlanInput:
@@ -43,9 +46,9 @@ def wanted(more: str, **facts: Any) -> PlanInput:
     return dataclasses.replace(known, directory_password=SECRET, directory_ca="CA\n")
 
 
-def domain(known: PlanInput) -> dict[str, str]:
+def domain(known: PlanInput, host: str = "n1") -> dict[str, str]:
     """The settings of the domain, as a reader of such files has them."""
-    text = next(one.text for one in directory.files(known, "n1") if one.path == SSSD_CONF)
+    text = next(one.text for one in directory.files(known, host) if one.path == SSSD_CONF)
     parser = configparser.RawConfigParser(delimiters=("=",))
     parser.read_string(text)
     return dict(parser["domain/directory"])
@@ -75,10 +78,85 @@ def test_servers_are_proved_and_members_of_the_groups_alone_log_in() -> None:
     assert (found["ldap_tls_reqcert"], found["ldap_tls_cacert"]) == ("demand", CA)
     assert (found["access_provider"], found["simple_allow_groups"]) == ("simple", "hpc, hpc guests")
     assert (found["ldap_default_authtok"], found["ldap_id_use_start_tls"]) == (SECRET, "false")
-    assert found["ldap_user_search_base"] == "dc=example,dc=org?subtree?(!(|(uidNumber=64030)(uidNumber=450)))"
-    assert "(gidNumber=27)" in found["ldap_group_search_base"]
-    assert "(gidNumber=64030)" in found["ldap_group_search_base"]
-    assert (found["enumerate"], found["cache_credentials"], found["min_id"]) == ("false", "true", "1000")
+    assert (found["enumerate"], found["cache_credentials"], found["min_id"]) == ("false", "true", "10000")
+    assert (found["sudo_provider"], found["autofs_provider"], found["ldap_deref_threshold"]) == ("none", "none", "0")
+
+
+@pytest.mark.parametrize("host", ["n1", "n2"])
+def test_numbers_and_names_of_a_host_are_left_out_on_all_hosts(host: str) -> None:
+    own = (("uid", 20001, 20001, "cloud"),)
+    known = wanted(SSSD)
+    facts = {**known.facts, "n1": dataclasses.replace(known.facts["n1"], own_numbers=own)}
+    known = dataclasses.replace(known, facts=facts, lock=pin(known.cluster, known.lock, facts))
+    users = domain(known, host)["ldap_user_search_base"]
+    for taken in (
+        "(uidNumber<=9999)",
+        "(gidNumber<=9999)",
+        "(uidNumber>=2147483648)",
+        "(uidNumber=20001)",
+        "(uid=cloud)",
+    ):
+        assert taken in users
+    assert "(uidNumber=64030)" in users, "slurm's"
+    assert "(&(uidNumber>=61184)(uidNumber<=65519))" in users, "of services that systemd starts"
+    asked = json.loads(directory.guard(known.cluster.directory.sssd, known.lock))  # type: ignore[union-attr]
+    assert [20001, 20001, "cloud of n1"] in asked["uid"]
+    assert "cloud" in asked["names"]["user"]
+
+
+def test_a_host_that_does_not_answer_keeps_its_numbers_and_one_that_lies_has_some_of_them() -> None:
+    known = wanted(SSSD)
+    own = tuple(("uid", 20000 + one, 20000 + one, "x") for one in range(1000))
+    facts = {"n1": dataclasses.replace(known.facts["n1"], own_numbers=own)}
+    lock = pin(known.cluster, known.lock, {**known.facts, **facts})
+    assert len(lock.hosts["n1"].own_numbers) == 256
+    silent = pin(known.cluster, lock, {name: one for name, one in known.facts.items() if name != "n1"})
+    assert silent.hosts["n1"].own_numbers == lock.hosts["n1"].own_numbers
+
+
+@pytest.mark.parametrize(
+    ("base", "found"),
+    [
+        ("ou=x", [("ou=x", "subtree", "")]),
+        ("ou=x?onelevel?(host=a)", [("ou=x", "onelevel", "(host=a)")]),
+        ("ou=x?onelevel?host=a", [("ou=x", "onelevel", "(host=a)")]),
+        ("ou=x?sub??ou=y?sub?(a=b)", [("ou=x", "sub", ""), ("ou=y", "sub", "(a=b)")]),
+    ],
+)
+def test_a_search_base_of_the_site_keeps_its_own_filter_beside_slurmfabs(base: str, found: list[Any]) -> None:
+    known = wanted(SSSD + f"    options: {{ldap_user_search_base: '{base}', ldap_user_uid_number: number}}\n")
+    sssd = known.cluster.directory.sssd  # type: ignore[union-attr]
+    assert directory.searches(sssd, "user") == found
+    written = domain(known)["ldap_user_search_base"].split("?")
+    assert written[::3] == [one[0] for one in found]
+    for (_, _, more), filtered in zip(found, written[2::3], strict=True):
+        assert filtered.startswith(f"(&{more}(!(|(number<=9999)")
+
+
+def test_entries_below_the_lowest_number_are_told_unless_the_file_says_it() -> None:
+    told, silent = (json.loads(directory.guard(one.cluster.directory.sssd, one.lock)) for one in (  # type: ignore[union-attr]
+        wanted(SSSD), wanted(SSSD + "    min_id: 20000\n    ignored: [printers]\n")
+    ))  # fmt: skip
+    assert any(first <= 5001 <= last and not whose for first, last, whose in told["uid"])
+    assert not any(first <= 5001 <= last for first, last, _ in silent["uid"])
+    assert silent["ignored"] == ["printers"]
+
+
+@pytest.mark.parametrize(
+    ("more", "folders"),
+    [
+        ("", ("/home",)),
+        ("    homes: [/home/staff, /data]\n", ("/home/staff", "/data")),
+        ("    homes: server\n", ()),
+        (
+            "    options: {override_homedir: /data/%u}\nhomes: /shared/home\n" + MOUNT,
+            ("/home", "/shared/home", "/data"),
+        ),
+    ],
+)
+def test_homes_are_made_in_folders_that_the_cluster_file_names(more: str, folders: tuple[str, ...]) -> None:
+    known = wanted(SSSD + more)
+    assert directory.homes(known, known.cluster.directory.sssd) == folders  # type: ignore[union-attr]
 
 
 def test_starttls_active_directory_and_own_options_are_said_to_sssd() -> None:
@@ -89,7 +167,7 @@ def test_starttls_active_directory_and_own_options_are_said_to_sssd() -> None:
     found = domain(wanted(more))
     assert (found["ldap_id_use_start_tls"], found["ldap_schema"], found["ldap_id_mapping"]) == ("true", "ad", "true")
     assert found["access_provider"] == "permit"
-    assert found["ldap_user_search_base"] == "ou=x,dc=y"
+    assert found["ldap_user_search_base"] == "ou=x,dc=y", "numbers come from SIDs, and are no values of entries"
     assert "ldap_default_bind_dn" not in found
     assert HOMES_FILE not in {one.path for one in directory.files(wanted(more), "n1")}
     assert "default_shell = /bin/zsh\n" in directory.files(wanted(more), "n1")[1].text

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
+from slurmfab.base.errors import ClusterFileError
 from slurmfab.base.paths import JWT_KEY
 from slurmfab.core.plan.phases import daemons, packages, rest
+from slurmfab.core.plan.phases.database import slurmdbd_conf
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.files.file import Absent, File
 from slurmfab.on_hosts.agent.munge.key import MungeKey
@@ -48,8 +50,24 @@ def test_slurmctld_and_slurmdbd_are_older_than_a_new_key() -> None:
 
 def test_slurm_proves_tokens_beside_munges_credentials_where_the_file_says_so_alone() -> None:
     lines = wanted(REST).rendered["slurm.conf"]
-    assert f"AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={JWT_KEY}\n" in lines
+    assert f"AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={JWT_KEY},max_token_lifespan=86400\n" in lines
     assert "AuthAlt" not in wanted("").rendered["slurm.conf"]
+
+
+def test_tokens_count_as_long_as_the_file_says_and_parameters_of_the_site_come_after_slurmfabs() -> None:
+    more = "rest: {host: c1, token_lifetime: 12h}\nslurm_conf: {AuthAltParameters: 'disable_token_creation,jwks=/x'}\n"
+    lines = wanted(more + DATABASE).rendered["slurm.conf"]
+    own = "disable_token_creation,jwks=/x\n"
+    assert f"AuthAltParameters=jwt_key={JWT_KEY},max_token_lifespan=43200,{own}" in lines
+    known = wanted(more + DATABASE)
+    assert known.cluster.database is not None
+    assert f"AuthAltParameters=jwt_key={JWT_KEY},{own}" in slurmdbd_conf(known, known.cluster.database, "localhost", 0)
+
+
+@pytest.mark.parametrize("word", ["jwt_key=/x", "max_token_lifespan=9999999"])
+def test_a_key_or_a_lifespan_of_tokens_in_slurm_conf_is_refused(word: str) -> None:
+    with pytest.raises(ClusterFileError, match=f"slurmfab writes {word.partition('=')[0]} itself"):
+        wanted(f"{REST}slurm_conf: {{AuthAltParameters: 'disable_token_creation,{word}'}}\n")
 
 
 def test_plugins_have_one_name_for_all_apis_from_slurm_23_11_on() -> None:

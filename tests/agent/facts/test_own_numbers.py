@@ -1,0 +1,26 @@
+"""The numbers that a host has itself, which entries of a directory do not get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slurmfab.on_hosts.agent.facts.facts import own_numbers
+
+
+def test_users_groups_and_ranges_of_subordinate_ids_are_told_from_1000_on(root: Path) -> None:
+    (root / "etc").mkdir(exist_ok=True)
+    (root / "etc/passwd").write_text(
+        "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nbad name:x:1001:1::/:/bin/sh\n+:x:1002::::\n"
+    )
+    (root / "etc/group").write_text("docker:x:999:\nhpc:x:20000:ann\nbroken:x:many:\n")
+    (root / "etc/subuid").write_text("ann:100000:65536\nroot:0:10\nend:4294967290:100\nbroken:1\n")
+    (root / "etc/subgid").write_text("ann:100000:65536\n")
+    assert own_numbers(str(root)) == [
+        ["uid", 1000, 1000, "ann"],
+        ["uid", 1001, 1001, "somebody"],
+        ["gid", 20000, 20000, "hpc"],
+        ["uid", 100000, 165535, "subordinate to ann"],
+        ["uid", 4294967290, 4294967295, "subordinate to end"],
+        ["gid", 100000, 165535, "subordinate to ann"],
+    ]
+    assert own_numbers(str(root / "nowhere")) == []
