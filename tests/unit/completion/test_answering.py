@@ -81,7 +81,7 @@ def record(place: Path, name: str, command: str, *hosts: str, code: int = 0) -> 
         (["deploy", "--become", ""], ["sudo", "none"]),
         (["ssh", "lo"], ["login01"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
-        (["help", "rot"], ["rotate-jwt-key", "rotate-munge-key"]),
+        (["help", "rot"], ["rotate-munge-key", "rotate-jwt-key"]),
         (["no-such-task", "dep"], ["deploy"]),
     ],
 )
