@@ -110,7 +110,7 @@ def homes(plan_input: PlanInput, sssd: Sssd) -> tuple[str, ...]:
     """The folders in which the first login makes homes."""
     if sssd.homes == "server":
         return ()
-    if sssd.homes != "login":
+    if isinstance(sssd.homes, tuple):
         return sssd.homes
     own = (sssd.options.get("override_homedir", ""), sssd.options.get("fallback_homedir", ""))
     named = (one[: -len("/%u")] for one in own if one.endswith("/%u") and "%" not in one[: -len("/%u")])
@@ -144,7 +144,7 @@ def guarded(lock: Lock, kind: Literal["uid", "gid"], host: str = "", facts: Host
     """The numbers and names that are taken on a host, or on another one: what uses Slurm there comes here, too."""
     names = SYSTEM_NAMES if kind == "uid" else POWERFUL_GROUPS
     ids = ((number, number, name.rpartition(".")[0]) for name, number in lock.ids.items() if name.endswith(f".{kind}"))
-    found, own = [*SYSTEMS, *ids], []
+    found, own = [*SYSTEMS, *ids], list[str]()
     of_host = {name: one.own_numbers for name, one in lock.hosts.items()}
     for name, rows in {**of_host, **({host: facts.own_numbers} if facts else {})}.items():
         taken = [row for row in rows if row[0] == kind and row[1:3] != (NOBODY, NOBODY)]
@@ -165,8 +165,8 @@ def guard(sssd: Sssd, lock: Lock, host: str = "", facts: HostFacts | None = None
     return json.dumps({
         **{kind: [*one.numbers, above, below] for kind, one in (("uid", users), ("gid", groups))},
         "names": {
-            kind: [one.lower() for one in guarded.names if one not in {*SYSTEM_NAMES, *POWERFUL_GROUPS}]
-            for kind, guarded in (("user", users), ("group", groups))
+            kind: [name.lower() for name in one.names if name not in {*SYSTEM_NAMES, *POWERFUL_GROUPS}]
+            for kind, one in (("user", users), ("group", groups))
         },
         "ignored": sssd.ignored,
         "searches": {kind: searches(sssd, kind) for kind in ("user", "group")} if is_ldap else {},

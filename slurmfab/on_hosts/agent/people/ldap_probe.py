@@ -284,7 +284,8 @@ def ask(line: socket.socket, number: int, operation: bytes, found: "List[Dict[st
             while attributes:
                 attribute, attributes = split(attributes)
                 name, values = split(attribute)
-                some, values = [], split(values)[0]
+                some: List[str] = []
+                values = split(values)[0]
                 while values:
                     value, values = split(values)
                     some.append(value.decode(errors="replace"))
@@ -357,7 +358,7 @@ if __name__ == "__main__":
     if not asked:
         sys.stdout.write(json.dumps(troubles(text)))
     else:
-        answer = {"entries": [], "seen": seen(json.loads(asked)), "trouble": ""}
+        answer: Dict[str, Any] = {"entries": [], "seen": seen(json.loads(asked)), "trouble": ""}
         try:
             answer["entries"] = collisions(text, "", json.loads(asked)) if json.loads(asked)["searches"] else []
         except (OSError, Refused) as error:
