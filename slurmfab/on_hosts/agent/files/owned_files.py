@@ -45,7 +45,7 @@ class OwnedFiles(Resource):
     kind: ClassVar[str] = "owned-files"
     named_by: ClassVar[str] = "of"
     besides: ClassVar[State] = {}  # what is wanted besides the files, such as that a daemon has loaded them
-    UNSHOWN = ("files",)
+    UNSHOWN: ClassVar[Tuple[str, ...]] = ("files",)
     of: str  # the capability, such as `mounts`: lower-case letters and hyphens
     files: Tuple[Tuple[str, str, int, str, str, bool], ...]  # the values of an `OwnedFile` each; empty to take all back
 

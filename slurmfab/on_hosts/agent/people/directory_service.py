@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, ClassVar, Dict, Iterable, Optional
+from typing import Any, ClassVar, Dict, Iterable, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import OWNED, SSSD_CONF
@@ -92,7 +92,7 @@ class DirectoryService(OwnedFiles):
     """The files of SSSD; PAM and NSS ask it, and PAM makes homes if its profile is among the files."""
 
     kind: ClassVar[str] = "directory-service"
-    UNSHOWN = (*OwnedFiles.UNSHOWN, "guard")
+    UNSHOWN: ClassVar[Tuple[str, ...]] = (*OwnedFiles.UNSHOWN, "guard")
     guard: str = ""  # as `ldap_probe.collisions` takes it, in JSON
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
