@@ -157,7 +157,9 @@ class SlurmUse:
     marks: Annotated[tuple[ClusterMark, ...], Field(max_length=1024)] = ()
     # names of Slurm's running daemons, such as `slurmd`
     daemons: Annotated[tuple[Word, ...], Field(max_length=16)] = ()
-    jobs: Annotated[tuple[Id, ...], Field(max_length=1 << 20)] = ()  # ids of jobs of which a step runs there
+    # numbers of jobs of which a step or a prolog runs there, also of hosts that are in the lock
+    jobs: Annotated[tuple[Id, ...], Field(max_length=1 << 20)] = ()
+    looked: Annotated[int, Field(ge=0, lt=1 << 62)] = 0  # when these were looked for, by its own clock
     # SHA-256 of the munge key in hexadecimal digits; empty if there is none
     munge_key: Digest = field(default="", repr=False)
 

@@ -31,7 +31,7 @@ from slurmfab.core.engine.report import Report
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output, start
 from slurmfab.core.engine.summary import command_for
-from slurmfab.core.impact.drift_kinds import CHANGED_FILE, CRASHED, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
+from slurmfab.core.impact.drift_kinds import CHANGED_FILE, CRASHED, KEY_NOT_LOADED, LOST_JOB, OLDER_FILE, OTHER_HARDWARE
 from slurmfab.on_hosts.agent.core.listing import first_of
 from slurmfab.on_hosts.agent.core.resource import FAILED, OK
 
@@ -39,7 +39,7 @@ OTHER = "other difference"
 """What differs without being drift, such as a change of the cluster file that is not deployed yet, or a stopped
 service."""
 
-KINDS = (CHANGED_FILE, OLDER_FILE, KEY_NOT_LOADED, CRASHED, OTHER_HARDWARE, OTHER)  # all kinds of differences
+KINDS = (CHANGED_FILE, OLDER_FILE, KEY_NOT_LOADED, CRASHED, LOST_JOB, OTHER_HARDWARE, OTHER)  # all kinds of differences
 MOST_LINES = 20  # how many lines about differences are shown; the plan shows all
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -70,7 +70,7 @@ class Finding:
     """A resource that differs."""
 
     host: str  # the host's name
-    resource: str  # its id, such as `file:/etc/slurm/gres.conf`
+    resource: str  # its id, such as `file:/etc/slurm/gres.conf`; of a lost job its node, and since when
     kind: str  # one of `KINDS`; empty where the host could not say how the resource is
 
     @property
@@ -134,10 +134,11 @@ class Findings:
 def findings_of(report: Report) -> Findings:
     """The findings in the report of a dry run."""
     found = {
-        Finding(step.host, outcome.id, "" if outcome.status == FAILED else outcome.drift or OTHER)
+        Finding(step.host, name, "" if outcome.status == FAILED else outcome.drift or OTHER)
         for step in report.steps
         for outcome in step.outcomes
         if outcome.status != OK
+        for name in ([one.name for one in outcome.changes] if outcome.drift == LOST_JOB else [outcome.id])
     }
     asleep = tuple(host for host, error in report.failed_hosts.items() if isinstance(error, Asleep))
     reasons = {host: error.reason for host, error in report.failed_hosts.items() if host not in asleep}

@@ -1,7 +1,7 @@
-"""Drift: what has changed on hosts since the last deployment, in five kinds, each with another repair.
+"""Drift: what has changed on hosts since the last deployment, in six kinds, each with another repair.
 
 A changed file is written again. A daemon that loaded an older file, or a munged that has not loaded its key, is
-restarted or reconfigured. A daemon that crashed runs again, and is told once. Other hardware is reported, since no
+restarted or reconfigured. A lost job waits again. A daemon that crashed runs again, and is told once. Other hardware is reported, since no
 deployment can change it.
 """
 
@@ -16,6 +16,7 @@ from slurmfab.core.impact.drift_kinds import (
     CHANGED_FILE,
     CRASHED,
     KEY_NOT_LOADED,
+    LOST_JOB,
     OLDER_FILE,
     OTHER_HARDWARE,
     acceptance,
@@ -24,6 +25,7 @@ from slurmfab.core.impact.hardware_changes import differences
 from slurmfab.core.plan import mig
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import OK, Change, Outcome
+from slurmfab.on_hosts.agent.nodes.lost_jobs import LostJobs
 from slurmfab.on_hosts.agent.services.service import BY_ITSELF, LOADED, OLDER
 
 HARDWARE = "hardware"  # name of the phase and of the resource that show other hardware in a plan
@@ -51,6 +53,8 @@ def drift_kind(outcome: Outcome) -> str:
         return CHANGED_FILE if names - NO_FILE else ""
     if resource == "service" and any(one.name == LOADED and one.actual.startswith(OLDER) for one in outcome.changes):
         return KEY_NOT_LOADED if name == "munge" else OLDER_FILE
+    if resource == LostJobs.kind:
+        return LOST_JOB
     if resource == "service" and any(one.name == BY_ITSELF for one in outcome.changes):
         return CRASHED
     return ""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from slurmfab.base.errors import HostError, JobsInTheWay, SlurmfabError, Unreachable
 from slurmfab.base.hostlist import fold, shell_word
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.facts import HostFacts
 from slurmfab.core.engine import drain_first
 from slurmfab.core.engine.drain_first import DrainTarget
 from slurmfab.core.engine.job_waiting import NODES_AND_JOBS, jobs_by_node
@@ -28,6 +29,7 @@ from slurmfab.core.status.snapshot import Job, Snapshot, jobs_from
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.core.resource import OK
+from slurmfab.on_hosts.agent.nodes.lost_jobs import YOUNG_SECONDS
 from slurmfab.on_hosts.agent.services.service import RUNS
 
 ANSWER_SECONDS = 30.0
@@ -175,9 +177,10 @@ class JobSafety:
         self.jobs_before = {**{job.number: job for job in slurm.jobs}, **self.jobs_before}
 
     def without_processes(self, plan_input: PlanInput, slurm: Snapshot) -> frozenset[str]:
-        """The jobs that run by Slurm's account only: they have no process on a node of theirs whose slurmd is down.
+        """The jobs that run by Slurm's account only: their nodes have no process of them.
 
-        slurmctld learns of their end when such a slurmd starts, and so it seems to come of the run that starts it.
+        slurmctld learns of their end when a slurmd starts that is down, and so it seems to come of the run that starts
+        it; others this run itself puts back into the queue (`LostJobs`).
         `plan_input`: the plan's input, with the facts before the first change. `slurm`: Slurm before the first change.
         Returns their ids; of hosts that do not answer, none.
         """
@@ -194,7 +197,11 @@ class JobSafety:
                 answer_value(node, self.run.transport.call(node, {"op": "job-processes"}), "job_processes")["steps"]
             )
 
-        gone: set[str] = set()
+        gone = {
+            job.number
+            for job in running(slurm.jobs)
+            if job.nodes and all(is_without(plan_input.facts.get(node), job) for node in job.nodes)
+        }
         for node, steps in on_each(silent, steps_on):
             if not isinstance(steps, SlurmfabError):
                 there = {step.partition(".")[0] for step in steps}
@@ -295,6 +302,14 @@ class JobSafety:
     def snapshot(self) -> Snapshot:
         """Slurm now: its nodes and jobs."""
         return snapshot.ask(self.run.transport, self.run.controller, NODES_AND_JOBS)
+
+
+def is_without(host: HostFacts | None, job: Job) -> bool:
+    """Whether a host had no process of a job that had begun well before it was asked."""
+    if host is None or not host.slurm_use.looked:
+        return False
+    asked = time.time() - (host.slurm_use.looked - host.clock_offset)
+    return job.seconds > asked + YOUNG_SECONDS and int(job.number) not in host.slurm_use.jobs
 
 
 def may_have_jobs(plan_input: PlanInput) -> bool:

@@ -1,4 +1,4 @@
-"""The five kinds of drift, as plans, checks and their JSON name them, and how to accept other hardware."""
+"""The six kinds of drift, as plans, checks and their JSON name them, and how to accept other hardware."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ OLDER_FILE = "older file loaded"
 
 KEY_NOT_LOADED = "key not loaded"  # munged started before the right key was on disk; a deployment restarts it
 CRASHED = "crashed daemon"  # a daemon ended by itself, and systemd has started it again; a deployment tells it once
+LOST_JOB = "lost job"  # Slurm calls a job running of which nothing runs; a deployment puts it back into the queue
 OTHER_HARDWARE = "other hardware"  # a node's hardware differs from the lock; a deployment does not change that
 
 

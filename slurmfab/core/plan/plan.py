@@ -136,6 +136,7 @@ PHASES = (
     Phase("idle gpus", idle_gpus.resources, taken_back=True),
     Phase("power", power.timer, taken_back=True),
     Phase("carried files", configless.carried),
+    Phase("lost jobs", daemons.lost_jobs),
 )
 """All phases of a deployment, in the order in which each host has them.
 

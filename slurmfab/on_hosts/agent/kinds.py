@@ -45,6 +45,7 @@ KINDS = {
     "lock-copy": "undo.lock_copy:LockCopy",
     "login-guard": "services.login_guard:LoginGuard",
     "moved-ids": "identities.moved_ids:MovedIds",
+    "lost-jobs": "nodes.lost_jobs:LostJobs",
     "machine-reboot": "services.units:MachineReboot",
     "mig": "slurm.mig_instances:MigInstances",
     "mount": "mounts.mount_point:MountPoint",

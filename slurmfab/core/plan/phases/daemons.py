@@ -24,6 +24,7 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, RECONFIGURE, SHOW_SLURMD
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.nodes.drain import NewNodeDrain
+from slurmfab.on_hosts.agent.nodes.lost_jobs import LostJobs
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
@@ -189,3 +190,17 @@ def nodes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     )
     has_health = plan_input.cluster.health is not None
     return (SlurmNodes(answering, READY_SECONDS, has_health),) if answering else ()
+
+
+def lost_jobs(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """No job is called running that has no process on its node, as the nodes told before the first change."""
+    if host != plan_input.cluster.controller or host not in plan_input.facts:
+        return ()
+    own = plan_input.facts[host].clock_offset
+    looked = tuple(
+        (name, int(there.slurm_use.looked + own - there.clock_offset), there.slurm_use.jobs)
+        for name in plan_input.compute_nodes
+        if (there := plan_input.facts.get(name)) and there.slurm_use.looked
+    )
+    flags = {flag.strip().lower() for flag in plan_input.setting_before("PrologFlags").split(",")}
+    return (LostJobs(looked, bool(flags & {"contain", "x11"})),) if looked else ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+import time
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
 from slurmfab.on_hosts.agent.core import processes as running
 from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY
@@ -23,6 +24,7 @@ SETTING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 NAME = re.compile(rb"[\w.-]{1,64}")
+OF_JOB = re.compile(rb"(?:^|\0)SLURM_JOB_?ID=(\d{1,10})\0")
 STEP = re.compile(rb"slurmstepd: \[(\d+)[.+_]")
 
 
@@ -36,18 +38,22 @@ def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[s
 
     Returns:
         `marks`: `place`, `cluster` and `controllers` of each sign; `daemons`: names of Slurm's running daemons; `jobs`:
-        ids of jobs with a running step; `munge_key`: the SHA-256 of the munge key, empty if there is none.
+        ids of jobs with a running step or prolog, and `looked`: when they were looked for, which is so without `is_new`,
+        too; `munge_key`: the SHA-256 of the munge key, empty if there is none.
     """
     is_new, states = bool(request.get("is_new")), request.get("state_directories", ())
     slurm_uid = accounts.get("slurm", {}).get("uid", 0)
     found = [mark for path in CONFS for mark in conf_marks(root, path)][:1]
     daemons, jobs = set(), set()
-    for pid, name in processes(slurm_uid) if is_new and not root else ():
+    looked = int(time.time())
+    for pid, name in () if root else processes(slurm_uid):
         arguments = read_bytes("/proc/%s/cmdline" % pid)
         step = STEP.match(arguments)
         if step:
             jobs.add(int(step[1]))
-        if name != "slurmstepd":
+        elif name == "slurmd":
+            jobs |= prologs(pid)
+        if name != "slurmstepd" and is_new:
             daemons.add(name)
             found += daemon_marks(name, pid, arguments.decode(errors="replace").split("\0"))
     used = [mark.pop("state", "") for mark in found]
@@ -59,8 +65,16 @@ def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[s
         "marks": [mark for number, mark in enumerate(found) if mark not in found[:number]],
         "daemons": sorted(daemons),
         "jobs": sorted(jobs),
+        "looked": looked,
         "munge_key": digest(read_bytes(root + MUNGE_KEY)) if is_new else "",
     }
+
+
+def prologs(slurmd: str) -> Set[int]:
+    """The jobs for which a slurmd runs a program now, such as the prolog: these have no step yet."""
+    children = read_bytes("/proc/%s/task/%s/children" % (slurmd, slurmd)).decode().split()
+    found = (OF_JOB.search(read_bytes("/proc/%s/environ" % child)) for child in children)
+    return {int(one[1]) for one in found if one}
 
 
 def is_controller(hostname: str, marks: Sequence[Mapping[str, Any]]) -> bool:
