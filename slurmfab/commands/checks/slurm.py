@@ -21,6 +21,7 @@ from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.commands.checks.places import Place, place_for
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.agent.nodes.states import record, records
 
 WAIT_SECONDS = 45
@@ -65,6 +66,14 @@ TELL = (
 )
 """Prints what a job's programs see of its node, in one line, so that those of several nodes do not mix; for the CPUs,
 it asks for all of them."""
+
+LIVING = (
+    "cut --delimiter=. --fields=1 /proc/uptime; "
+    r"ps -U 0 -o args= | sed -n 's/^slurmstepd: \[\([0-9]*\)[.+_].*/\1/p'; "
+    "for child in $(cat /proc/$(systemctl show --property=MainPID --value slurmd)/task/*/children 2>/dev/null); do "
+    r"""tr '\0' '\n' <"/proc/$child/environ" 2>/dev/null | sed -n 's/^SLURM_JOB_ID=//p'; done"""
+)
+"""Prints how long a node is up, and the numbers of the jobs that have a step daemon or a prolog there."""
 
 TOLD = re.compile(r"^job on (\S+): (\S+) ([0-9a-f]+) (\d+)$", re.MULTILINE)
 
@@ -270,6 +279,42 @@ class Slurm:
                     before(ready)
                     self.ran_together[command] = self.submitted(ready, command, memory=memory, at_once=True)
             return self.ran_together[command]
+
+    @cached_property
+    def running_jobs(self) -> Sequence[lost_jobs.Job]:
+        """The jobs that Slurm called running when this was first asked for."""
+        return self.running_now()
+
+    def running_now(self) -> list[lost_jobs.Job]:
+        """The jobs that Slurm calls running now."""
+        return lost_jobs.jobs_in(self.controller.ask(f"SLURM_TIME_FORMAT=%s {line_of(lost_jobs.RUNNING)}"))
+
+    def lost_on(self, node: CheckedHost) -> list[lost_jobs.Lost]:
+        """The jobs that Slurm calls running on a node with their script, and of which nothing runs there."""
+        if not any(job.host == node.name for job in self.running_jobs):
+            return []
+        flags = self.configuration().get("prologflags", "").lower()
+        now = int(self.controller.ask("date +%s"))
+        uptime, *numbers = map(int, node.ask(LIVING).split())
+        looked = {node.name: lost_jobs.Looked(now, frozenset(numbers))}
+        boots = {node.name: float(now - uptime)}
+
+        def judged(jobs: Sequence[lost_jobs.Job]) -> list[lost_jobs.Lost]:
+            mine = [job for job in jobs if job.host == node.name]
+            return lost_jobs.lost(mine, now, looked, boots, has_extern="contain" in flags or "x11" in flags)
+
+        # One of them may have ended before its node was asked.
+        return judged(self.running_now()) if judged(self.running_jobs) else []
+
+    def open_records(self) -> list[lost_jobs.Open]:
+        """The records of jobs that slurmdbd has as not ended and slurmctld does not know; empty where it is silent."""
+        table = lost_jobs.open_records()
+        done = self.controller.run(f"SLURM_TIME_FORMAT=%s timeout 30 {line_of(table.argv)}")
+        rows = table.rows(done.stdout) if done.rc == 0 else []
+        if not rows:
+            return []
+        known = lost_jobs.known_in(self.controller.ask(f"SLURM_TIME_FORMAT=%s {line_of(lost_jobs.KNOWN)}"))
+        return lost_jobs.unknown(rows, known, int(self.controller.ask("date +%s")))
 
     def own_turn(self) -> tuple[str, ...]:
         """The option of srun that lets test jobs pass jobs of users that wait; empty if none waits, or Slurm refuses.

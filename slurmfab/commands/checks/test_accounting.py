@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -21,6 +22,8 @@ from slurmfab.commands.checks.wanted import deploy, explains_refusals, submit_sc
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import SHOW_ASSOCIATIONS
+from slurmfab.on_hosts.agent.core.listing import listed
+from slurmfab.on_hosts.agent.nodes.lost_jobs import SETTLE_SECONDS
 
 CODE = 7  # exit code of a job that has to fail; no other failure gives this number
 ENDS_BADLY = f"echo $SLURM_JOB_ID; sleep 1; exit {CODE}"  # prints the job ID, and fails after a second
@@ -79,6 +82,21 @@ def test_finished_job_is_on_record(database: CheckedHost, controller: CheckedHos
         f"but sacct shows user {user}, state {state}, exit code {code}. {logs}"
     )
     assert 1 <= int(elapsed) <= JOB_SECONDS, f"job {job} took a second or two, but sacct shows {elapsed} s. {logs}"
+
+
+def test_each_open_record_is_of_a_known_job(database: CheckedHost, slurm: Slurm) -> None:
+    """each job that slurmdbd has as pending or running is known to slurmctld"""
+    if ask_slurmdbd(slurm.controller) is None:
+        pytest.skip("slurmdbd does not answer.")
+    found = slurm.open_records()
+    if found:  # a job may have ended between two questions
+        time.sleep(SETTLE_SECONDS)
+        found = [one for one in slurm.open_records() if one in found]
+    named = listed(f"{one.id} of {one.user} ({one.state})" for one in found)
+    assert not found, (
+        f"{database.name} has records that never end, as a crash has lost their jobs: {named}. Their users have to "
+        f"submit these again. Repair: {FAB} close-runaway-jobs"
+    )
 
 
 def slurmdbd_says(database: CheckedHost) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.applies import DoesNotApply
@@ -24,6 +25,16 @@ def test_job_runs(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     """a job runs on the node"""
     name = slurm.told_by(node.name).hostname
     assert name.split(".")[0] == hostname(lock, node.name), f"the job ran on {name}. {JOB_LOGS}"
+
+
+def test_running_jobs_have_processes(node: CheckedHost, slurm: Slurm) -> None:
+    """each job that Slurm calls running here has a process here"""
+    found = slurm.lost_on(node)
+    assert not found, (
+        f"{'; '.join(f'{one.name}: {one.why}' for one in found[:MOST_NAMED])}"
+        f"{f'; and {len(found) - MOST_NAMED} more' if len(found) > MOST_NAMED else ''}. They keep what they asked for "
+        f"until Slurm takes them back. Repair: {FAB} deploy, which puts them back into the queue"
+    )
 
 
 def test_jobs_do_not_ignore_sigpipe(pipe_node: CheckedHost, slurm: Slurm) -> None:

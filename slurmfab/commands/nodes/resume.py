@@ -18,6 +18,7 @@ from slurmfab.core.engine import requests, session
 from slurmfab.core.engine.job_waiting import jobs_by_node, nodes_and_jobs
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunOptions
+from slurmfab.core.plan.phases import daemons
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.hosts.fan_out import on_each
@@ -101,6 +102,7 @@ def repair(run: Run, seen: Snapshot, any_reason: bool) -> None:
     back = run.remaining(run.hosts)
     if back:
         resume_repaired(run, back, any_reason)
+    take_back(run, plan_input)
 
 
 def diagnose(run: Run, survey: Survey) -> list[Diagnosis]:
@@ -159,6 +161,19 @@ def resume_repaired(run: Run, names: Iterable[str], any_reason: bool) -> None:
         run.progress.line(f"{fold(back)}: in service.")
     for name in still:
         run.exclude(name, HostError(name, still_out(name, after)))
+
+
+def take_back(run: Run, plan_input: PlanInput) -> None:
+    """Put the jobs back into the queue that Slurm calls running on these nodes and of which nothing runs there."""
+    wanted = daemons.lost_jobs(plan_input, plan_input.cluster.controller)
+    if wanted:
+        outcomes = requests.request_apply(run, run.controller, list(wanted), dry_run=False)
+        step = Step("lost jobs", run.controller, tuple(outcomes))
+        if step.differs:
+            run.record_steps(step)
+            run.progress.host_done(run.controller, step)
+            for line in dict.fromkeys(f"{one.name}: {one.wanted}." for done in outcomes for one in done.changes):
+                run.progress.line(line)
 
 
 def still_out(name: str, seen: Snapshot) -> str:

@@ -109,6 +109,28 @@ class Job:
         return expand(self.node_list) if self.node_list and not self.is_pending else ()
 
 
+@shows("id", "user", "nodes", "text")
+@dataclass(frozen=True)
+class LostJob:
+    """A job that Slurm calls running, and that cannot be: its node has booted since."""
+
+    id: str  # as squeue shows it
+    user: str  # its owner
+    nodes: str  # where Slurm says that it runs, as a hostlist
+    text: str  # what is known of it, for people
+
+
+@shows("id", "user", "state", "submitted")
+@dataclass(frozen=True)
+class OpenRecord:
+    """A job that slurmdbd has as pending or running, and slurmctld does not know: a crash has lost it."""
+
+    id: str  # as sacct shows it
+    user: str  # its owner
+    state: str  # by slurmdbd, such as `PENDING`
+    submitted: int  # in seconds since 1970
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The state of Slurm at one moment."""
@@ -120,6 +142,8 @@ class Snapshot:
     # limits of the requested user; `None` if no user was requested, or slurmdbd does not answer
     limits: UserLimits | None = None
     trouble: str = ""  # why data is missing; empty if it is complete
+    lost: tuple[LostJob, ...] = ()  # jobs that cannot be running, if they were asked for
+    open_records: tuple[OpenRecord, ...] = ()  # records of jobs that slurmctld does not know, likewise
 
     @property
     def is_up(self) -> bool:
@@ -181,6 +205,10 @@ def from_answer(answer: Mapping[str, Any]) -> Snapshot:
         jobs=jobs_from(answer.get("jobs", ())),
         limits=limits_from(answer, partitions),
         trouble=answer.get("trouble", ""),
+        lost=tuple(LostJob(ident, user, nodes, f"{name}: {why}") for ident, user, nodes, name, why in answer.get("lost", ())),
+        open_records=tuple(
+            OpenRecord(str(ident), str(user), str(state), int(at)) for ident, _, user, state, at in answer.get("open", ())
+        ),
     )
 
 

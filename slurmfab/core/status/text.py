@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, TextIO
 
 from slurmfab.base import terminal
 from slurmfab.base.hostlist import fold
+from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import BOLD, GREEN, RED, YELLOW, Cell, Paint, table
 from slurmfab.core.status import cluster_state, limits
 from slurmfab.core.status.cluster_state import count_pending, count_running
 from slurmfab.on_hosts.agent.client.amounts import clock
+from slurmfab.on_hosts.agent.core.listing import listed
 
 if TYPE_CHECKING:
     from slurmfab.core.status.cluster_state import StateGroup, Status, Usage
     from slurmfab.core.status.snapshot import Job, Partition
 
 NO_LIMITS = "No limits are known: this cluster has no accounting database."
+MOST_LOST = 10  # how many lost jobs are named
 MOST_JOBS = 50  # how many of a user's jobs are listed; --json has all of them
 
 
@@ -24,6 +27,7 @@ def write(status: Status, user: str, out: TextIO) -> None:
     """Write the whole text, errors first, with the jobs of `user`, if any."""
     paint = Paint(out)
     lines = [*(paint(line, RED) for line in status.trouble().splitlines()), *headline(status, paint)]
+    lines += [paint(line, RED) for line in lost_jobs(status)]
     if status.seen.nodes:
         lines += ["", *nodes(status, paint), "", *partitions(status, paint), "", *users(status, paint)]
     if user and status.seen.is_up:
@@ -49,6 +53,23 @@ def headline(status: Status, paint: Paint) -> list[str]:
         f"Free nodes: {len(free)}/{len(seen.nodes)}{': ' + fold(free) if free else ''}",
         f"Jobs:       {count_running(seen.jobs)} running, {count_pending(seen.jobs)} pending",
     ]
+    return lines
+
+
+def lost_jobs(status: Status) -> list[str]:
+    """The lines about jobs that a crash has lost."""
+    lost, records = status.seen.lost, status.seen.open_records
+    lines = [f"Not running: {one.text}." for one in lost[:MOST_LOST]]
+    lines += [f"… and {len(lost) - MOST_LOST} more like these."] if len(lost) > MOST_LOST else []
+    lines += [f"To put what is not running back into the queue: {FAB} deploy"] if lost else []
+    if records:
+        users = ", ".join(sorted({one.user for one in records}))
+        names = listed([one.id for one in records], MOST_LOST)
+        jobs = f"job {names}" if len(records) == 1 else f"{len(records)} jobs ({names})"
+        lines.append(
+            f"Lost by a crash: {jobs} of {users}: slurmctld does not know them, and slurmdbd waits for their end. "
+            f"Tell their users to submit them again, then: {FAB} close-runaway-jobs"
+        )
     return lines
 
 

@@ -92,6 +92,11 @@ def clock(seconds: float) -> str:
     return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", there)
 
 
+def seconds_of(text: str) -> Optional[float]:
+    """A time in seconds since 1970, as Slurm prints it with or without `commands.IN_SECONDS`; `None` for none."""
+    return float(text) if text.isdigit() else commands.moment(text)
+
+
 def jobs_in(shown: str) -> List[Job]:
     """The jobs that `RUNNING` printed."""
     found = []
@@ -104,7 +109,7 @@ def jobs_in(shown: str) -> List[Job]:
         is_batch = batch not in ("", "0")
         place = host if is_batch and host not in ("", "n/a") else nodes if is_single else ""
         found.append(
-            Job(ident, int(number), user, state, is_batch, place, nodes, commands.moment(start), requeue == "1")
+            Job(ident, int(number), user, state, is_batch, place, nodes, seconds_of(start), requeue == "1")
         )
     return found
 
@@ -254,7 +259,7 @@ def open_records(user: str = "") -> commands.Table:
 def known_in(shown: str) -> List[Tuple[str, int]]:
     """Number and time of submission of each job that `KNOWN` printed."""
     rows = (line.split("|") for line in shown.split("\n") if line.count("|") > 1)
-    return [(row[0], int(commands.moment(row[1]) or 0)) for row in rows]
+    return [(row[0], int(seconds_of(row[1]) or 0)) for row in rows]
 
 
 def unknown(rows: Iterable[Sequence[str]], known: Collection[Tuple[str, int]], now: float) -> List[Open]:

@@ -15,6 +15,8 @@ JOB_FIELDS = (
 """Fields of a job, as named by squeue(1), --Format."""
 
 PARTS = ("nodes", "partitions", "jobs")  # the parts of the answer
+LOST = "lost"  # a further part: jobs that cannot be running, as sentences
+OPEN = "open"  # a further part: records of jobs that slurmctld does not know
 LIMITS = "limits"  # a further part, which is large: all accounts, users and QOS with their limits and use
 
 SLURM_TIMEOUT = 60.0
@@ -24,7 +26,7 @@ JOBS_PER_COMMAND = 1000  # highest number of jobs that one command names
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Run Slurm's commands and return what they say.
 
-    `request`: `parts`: some of `PARTS` and `LIMITS`, all of `PARTS` if missing. `seconds`: time limit of a part;
+    `request`: `parts`: some of `PARTS`, `LIMITS`, `LOST` and `OPEN`, all of `PARTS` if missing. `seconds`: time limit of a part;
     `SLURM_TIMEOUT` if missing. `numbers`: ids of further jobs, also of
     ended ones, which slurmctld knows for MinJobAge. `user`: the user whose limits are read. Returns `ping`: the output
     of `scontrol ping`; `nodes`, `partitions` and `limits`: scontrol's output; `jobs`: of each job, the values of
@@ -41,6 +43,9 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
             answer["trouble"] = done.stderr.decode(errors="replace").strip()
             return answer
         for part in request.get("parts", PARTS):
+            if part == OPEN:
+                answer.update(open_jobs(context))
+                continue
             answer[part] = read_part(part, context, request.get("seconds", SLURM_TIMEOUT))
         if request.get("numbers"):
             answer["named"] = named_jobs(context, request["numbers"])
@@ -54,10 +59,24 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     return answer
 
 
+def open_jobs(context: Context) -> Dict[str, Any]:
+    """The records of jobs that slurmctld does not know as `open`; nothing while slurmdbd does not answer."""
+    from slurmfab.on_hosts.agent.nodes import lost_jobs  # only `status` asks
+
+    try:
+        return {OPEN: [list(one) for one in lost_jobs.runaway(context)]}
+    except ResourceFailed:
+        return {}
+
+
 def read_part(part: str, context: Context, seconds: float) -> Any:
     """One of `PARTS`, or `LIMITS`, as `read` returns it. Raises ResourceFailed if slurmctld does not answer."""
     if part == "jobs":
         return commands.jobs(JOB_FIELDS).ask(context, seconds)
+    if part == LOST:
+        from slurmfab.on_hosts.agent.nodes import lost_jobs  # only `status` asks
+
+        return [[one.job.id, one.job.user, one.job.node_list, one.name, one.why] for one in lost_jobs.by_slurm(context)]
     if part == LIMITS:
         return context.must(commands.SHOW_ASSOCIATIONS, seconds=seconds)
     command = commands.show_nodes() if part == "nodes" else commands.SHOW_PARTITIONS
