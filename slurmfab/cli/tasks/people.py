@@ -1,9 +1,9 @@
-"""Tasks for people and accounts: add-user, remove-user, accounts-export, usage."""
+"""Tasks for people and accounts: add-user, remove-user, accounts-export, usage, close-runaway-jobs."""
 
 from __future__ import annotations
 
 from slurmfab.cli.tasks.command import command, names, number
-from slurmfab.cli.tasks.options import Common
+from slurmfab.cli.tasks.options import APPROVALS, Common
 
 
 @command(common=("cluster", "ask_sudo_password"))
@@ -116,3 +116,24 @@ def remove_user(common: Common, name: str) -> int:
     from slurmfab.commands.people import users
 
     return users.remove_user(common.cluster, name, common.output)
+
+
+@command(
+    common=("cluster", "ask_sudo_password"),
+    help={"dry_run": "only tell them; change nothing", "yes": APPROVALS["yes"]},
+)
+def close_runaway_jobs(common: Common, *, dry_run: bool = False, yes: bool = False) -> int:
+    """End the records of jobs that a crash has lost.
+
+    slurmctld does not know these jobs, because it had not saved them when it crashed or lost its power; slurmdbd has
+    them as pending or running, and counts that as use. The task tells them by user, so that you can ask for them to be
+    submitted again, and ends their records (sacctmgr show runawayjobs). Exit codes: 0 none is open any more, or all are
+    told with --dry-run, 1 some are, or a daemon does not answer, 2 wrong input.
+
+    Examples:
+        fab close-runaway-jobs --dry-run
+        fab close-runaway-jobs
+    """
+    from slurmfab.commands.accounts import runaway_jobs
+
+    return runaway_jobs.close(common.cluster, dry_run=dry_run, asks=not yes, output=common.output)

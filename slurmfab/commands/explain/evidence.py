@@ -18,6 +18,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.amounts import mebibytes_of, seconds_of
 from slurmfab.on_hosts.agent.logs.evidence import EVENT_FIELDS, MEMORY_FIELDS, RECORD_FIELDS
 from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
+from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.agent.nodes.states import records
 from slurmfab.on_hosts.programs.user_tools.limits import Association, associations, rows, set_limits
 
@@ -84,6 +85,7 @@ class Attempt:
     restarts: int = 0  # how often it was put back, as far as slurmctld knows it
     steps: tuple[Step, ...] = ()
     origin: str = ""  # `sacct`, `squeue`, or `LOG`
+    is_forgotten: bool = False  # whether slurmdbd has it as pending or running, and slurmctld does not know it
 
     @property
     def is_waiting(self) -> bool:
@@ -148,6 +150,9 @@ class Evidence:
     names: Mapping[str, str] = field(default_factory=dict)  # login names by UID
     missing: tuple[tuple[str, str], ...] = ()  # what could not be asked, and why
     has_records: bool = False  # whether slurmdbd answered
+    running: tuple[lost_jobs.Job, ...] = ()  # those of the question that slurmctld calls running
+    boots: Mapping[str, float] = field(default_factory=dict)  # when nodes booted, in seconds since 1970
+    lost: Mapping[str, str] = field(default_factory=dict)  # by number, why a job that is called running is not
 
     def quotes(self, lines: Iterable[Told], most: int = 3) -> tuple[Quote, ...]:
         """Lines of logs as quotes, the first ones."""
@@ -201,6 +206,8 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
         known = {one.number for one in own}
         own += [one for one in memory if one.number not in known]
         own = [one for one in own if job in (one.id, one.number) or is_task(one, job)]
+    if "slurmctld" not in dict(answer["missing"]):
+        own = [replace(one, is_forgotten=is_forgotten(one, present, answer["now"])) for one in own]
     numbers = {one.number for one in own}
     others = all_others([one for one in kept if one.number not in numbers], answer["others"], numbers)
     return Evidence(
@@ -225,7 +232,18 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
         qos={row.pop("Name"): set_limits(row) for row in rows(answer.get("qos", ""), QOS_FIELDS)},
         missing=tuple((name, why) for name, why in answer["missing"]),
         has_records=not any(name == "slurmdbd" for name, _ in answer["missing"]),
+        running=tuple(lost_jobs.Job(*row) for row in answer.get("running", ())),
+        boots=answer.get("boots", {}),
     )
+
+
+def is_forgotten(one: Attempt, present: Mapping[str, Attempt], now: float) -> bool:
+    """Whether slurmctld does not know a job that slurmdbd has as pending or running; a number is given again."""
+    if one.origin != "sacct" or one.ended or one.state not in (*WAITING, *AT_WORK):
+        return False
+    known = present.get(one.number)
+    is_known = known is not None and abs(known.submitted - one.submitted) <= 1
+    return not is_known and now - one.submitted > lost_jobs.YOUNG_SECONDS
 
 
 def all_others(present: Iterable[Attempt], rows: Iterable[Sequence[str]], own: Container[str]) -> tuple[Attempt, ...]:

@@ -125,6 +125,7 @@ def of_job(run: Run, target: str) -> Explanation:
     until = now + AHEAD if goes_on else max(one.ended for one in asked.evidence.jobs) + MARGIN
     nodes = [node for one in reversed(asked.evidence.jobs) for node in one.nodes]
     asked = gathering.with_logs(known, transport, asked, Period(since, until), nodes, jobs=asked.evidence.jobs)
+    asked = gathering.with_lost(transport, asked)
     e = asked.evidence
     e = replace(e, jobs=tuple(ending.by_log(e, one) if one.origin == LOG else one for one in e.jobs))
     return explanation(run, target, title_of_job(e.jobs), (*job_chain.links(e), *job_chain.of_step(e, step)), asked)
@@ -146,6 +147,8 @@ def title_of_job(jobs: tuple[Attempt, ...]) -> str:
     array = f" ({number} {'parts' if '+' in last.id else 'tasks'})" if number > 1 else ""
     ident = re.split("[_+]", last.id)[0] if array else last.id
     whose = f" of {last.user} ({where})" if last.user else ""
+    if last.is_forgotten:
+        return f"job {ident}{array}{whose}: lost by a crash (slurmdbd: {last.state})"
     return f"job {ident}{array}{whose}: {last.state or 'how it ended is not on record'}"
 
 

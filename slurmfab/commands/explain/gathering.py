@@ -20,6 +20,7 @@ from slurmfab.core.engine.record import Record
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.hosts.transport import Transport
+from slurmfab.on_hosts.agent.nodes import lost_jobs
 
 DAYS = 14  # how far back the records of nodes, and users' jobs, are read
 USER_DAYS = 1
@@ -111,6 +112,18 @@ def with_logs(
     more = ((e.controller, f"the logs of {unread} more nodes of it were not read."),) if unread else ()
     lost = {**asked.lost, **told.lost}
     return replace(asked, evidence=whole, hosts=everyone, lost=lost, notes=(*told.notes, *more))
+
+
+def with_lost(transport: Transport, asked: Asked) -> Asked:
+    """The same with what is not running of the jobs that slurmctld calls running, as their nodes tell."""
+    e = asked.evidence
+    hosts = sorted({job.host for job in e.running if job.host})[:MOST_HOSTS]
+    found, lost = ask_hosts(transport, hosts, {"op": "job-processes"}, "job_processes")
+    looked = {host: lost_jobs.Looked(e.now, {int(step.split(".")[0]) for step in answer["steps"]})
+              for host, answer in found.items()}  # fmt: skip
+    gone = lost_jobs.lost(e.running, e.now, looked, e.boots, has_extern=False)
+    why = {str(one.job.number): one.why for one in gone}
+    return replace(asked, evidence=replace(e, lost=why), lost={**asked.lost, **lost})
 
 
 def logged(jobs: Sequence[Attempt], hosts: tuple[str, ...]) -> LoggedJob:

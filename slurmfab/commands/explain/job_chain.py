@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from slurmfab.base.program_name import FAB
 from slurmfab.commands.explain import ending, waiting
 from slurmfab.commands.explain.chain import Link, clock, listed, run_at
 from slurmfab.commands.explain.evidence import Attempt, Evidence
@@ -50,6 +51,14 @@ def suspended(e: Evidence, job: Attempt) -> Link:
 
 def of_attempt(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Link]:
     """The links of one attempt."""
+    if job.is_forgotten:
+        text = (
+            f"slurmctld does not know it: a crash lost it within seconds after it was submitted, at "
+            f"{clock(job.submitted, e.now)}. It will not run: its user has to submit it again. slurmdbd calls it "
+            f"{job.state} until its record is ended: {FAB} close-runaway-jobs"
+        )
+        yield Link("ended", job.submitted, text, (e.record(job, "State", "Submit", "Start"),))
+        return
     yield from waiting.links(e, job, was_requeued=was_requeued)
     if job.started:
         wait = job.started - job.submitted
@@ -60,6 +69,12 @@ def of_attempt(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Lin
         yield Link(
             "started", job.started, f"{clock(job.started, e.now)}{on}{soon}{goes_on}", (e.record(job, *command),)
         )
+        if job.number in e.lost and job.state in ("RUNNING", "SUSPENDED"):
+            text = (
+                f"nothing of it runs, although Slurm calls it {job.state}: {e.lost[job.number]}. To put it back into "
+                f"the queue: {FAB} deploy; where it may not be requeued, that ends it"
+            )
+            yield Link("ended", job.started, text, (e.record(job, "State", "NodeList", "Start"),))
         chdir = ending.directory_lines(e, job)
         if chdir:
             text = "its working directory was not there, so it ran in another one"

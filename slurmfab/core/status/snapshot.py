@@ -206,10 +206,13 @@ def from_answer(answer: Mapping[str, Any]) -> Snapshot:
         limits=limits_from(answer, partitions),
         trouble=answer.get("trouble", ""),
         lost=tuple(LostJob(ident, user, nodes, f"{name}: {why}") for ident, user, nodes, name, why in answer.get("lost", ())),
-        open_records=tuple(
-            OpenRecord(str(ident), str(user), str(state), int(at)) for ident, _, user, state, at in answer.get("open", ())
-        ),
+        open_records=open_records(answer.get("open", ())),
     )
+
+
+def open_records(rows: Iterable[Sequence[str]]) -> tuple[OpenRecord, ...]:
+    """The records in an agent's answer. Raises ValueError if a row is no record."""
+    return tuple(OpenRecord(ident, user, state, int(at)) for ident, _, user, state, at in rows)
 
 
 def fields_of(shown: str, start: str) -> list[dict[str, str]]:

@@ -18,6 +18,7 @@ another:
     {"op": "directory-sizes", ...} -> {"directory_sizes": {...}}, {"done": true}
     {"op": "usage", ...}    -> {"usage": {...}}, {"done": true}
     {"op": "job-shapes", ...} -> {"job_shapes": {...}}, {"done": true}
+    {"op": "runaway-jobs", ...} -> {"runaway_jobs": {...}}, {"done": true}
     {"op": "found-files"}   -> {"found_files": {...}}, {"done": true}
     {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
     {"op": "owners", ...}   -> {"owners": [...]}, {"done": true}
@@ -228,6 +229,7 @@ MODULE_OF = {
     "accounts": "accounting.reading",
     "directory-sizes": "people.directory_sizes",
     "usage": "accounting.job_records",
+    "runaway-jobs": "nodes.lost_jobs",
     "job-shapes": "accounting.job_shapes",
     "found-files": "slurm.found_files",
     "addresses": "slurm.member_addresses",

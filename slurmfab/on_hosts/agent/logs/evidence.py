@@ -14,6 +14,8 @@ from slurmfab.on_hosts.agent.accounting import user_limits
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.logs.period import printable_line
+from slurmfab.on_hosts.agent.nodes import lost_jobs
+from slurmfab.on_hosts.agent.nodes.states import records
 
 MEMORY_FIELDS = (
     "JobArrayID", "JobID", "UserName", "Account", "QOS", "Partition", "State", "exit_code", "Reason", "SubmitTime",
@@ -108,7 +110,17 @@ def of_memory(request: Mapping[str, Any], context: Context, answer: Dict[str, An
         if any(row[6] == "PENDING" for row in answer["memory"]):  # by priority, so that those before it are the first
             answer["memory"] += known_jobs(context, "--states=PENDING", "--sort=-p")[:MOST_AHEAD]
 
-    for work in (present, jobs):
+    def running() -> None:
+        """Add what says whether a job that is called running can be: `running`, and when its nodes booted."""
+        found = [
+            one
+            for one in lost_jobs.jobs_in(context.must(lost_jobs.RUNNING, seconds=SECONDS))
+            if str(request["job"]) in (one.id, str(one.number), re.split("[_+]", one.id)[0])
+        ]
+        answer["running"] = [list(one) for one in found[:MOST_NAMED]]
+        answer["boots"] = lost_jobs.boots_in(records(answer.get("nodes", "")))
+
+    for work in (present, jobs, *([running] if request.get("job") else [])):
         attempt(answer, "slurmctld", work)
 
 

@@ -300,9 +300,12 @@ CLOSE: commands.Command = ("sacctmgr", "--immediate", "show", "runawayjobs")
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
-    """The lost jobs as `jobs`, open records as `records`, with `close` after their end; for a controller."""
+    """The records of lost jobs as `records`, and as `left` those that are open at the end; for a controller.
+
+    `close` of the request says whether their records are ended.
+    """
     before = runaway(context)
     if request.get("close") and before:
         context.must(CLOSE, seconds=300)
     left = runaway(context) if request.get("close") and before else before
-    return {"records": [list(one) for one in before], "left": [list(one) for one in left]}
+    return {"records": [list(map(str, one)) for one in before], "left": [list(map(str, one)) for one in left]}

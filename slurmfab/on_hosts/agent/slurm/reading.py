@@ -64,7 +64,7 @@ def open_jobs(context: Context) -> Dict[str, Any]:
     from slurmfab.on_hosts.agent.nodes import lost_jobs  # only `status` asks
 
     try:
-        return {OPEN: [list(one) for one in lost_jobs.runaway(context)]}
+        return {OPEN: [list(map(str, one)) for one in lost_jobs.runaway(context)]}
     except ResourceFailed:
         return {}
 
