@@ -63,5 +63,6 @@ def settings(plan_input: PlanInput) -> dict[str, Any]:
         "cluster": cluster.name,
         "controllers": list(cluster.controllers),
         "accounting": cluster.has_accounts,
+        "records": cluster.database is not None,
         "containers": list(cluster.container_ways),
     }

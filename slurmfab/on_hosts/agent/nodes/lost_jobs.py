@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Collection, Dict, Iterable, List, Mapping, Nam
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.nodes.states import records, state_of
-from slurmfab.on_hosts.agent.services.service import is_active
 
 YOUNG_SECONDS = 60
 """For so long after its start a job is not judged: its node may still prepare it."""
@@ -187,6 +186,8 @@ class LostJobs(Resource):
 
     def found(self, context: Context) -> List[Lost]:
         """The lost jobs."""
+        from slurmfab.on_hosts.agent.services.service import is_active  # the rest of this module is in `sstatus`, too
+
         if not is_active(context, "slurmctld") or context.starting & {"slurmctld", "munge"}:
             return []
         jobs = jobs_in(context.run(RUNNING, seconds=SECONDS).stdout.decode(errors="replace"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client.amounts import clock, gpus_of, seconds_of
 from slurmfab.on_hosts.agent.client.commands import moment
+from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.programs.idle_gpus.notes import Note
 from slurmfab.on_hosts.programs.user_tools.asking import JOB_FIELDS
 
@@ -30,6 +31,7 @@ class Job(NamedTuple):
     time_limit: str  # in Slurm's form
     name: str  # of the job, without what cannot be printed
     idle_gpus: str = ""  # what a node or the controller says of its idle GPUs; empty for none
+    not_running: str = ""  # why a job that Slurm calls running cannot be, and what comes of it; empty for others
 
     @property
     def is_pending(self) -> bool:
@@ -68,6 +70,21 @@ def job(row: Sequence[str]) -> Job:
         name="".join(letter if letter.isprintable() else "?" for letter in fields["Name"]),
         idle_gpus=Note.read(fields["admin_comment"].strip()).text if fields["State"] == "RUNNING" else "",
     )
+
+
+def with_lost(found: Iterable[Job], rows: Iterable[Sequence[str]], boots: Mapping[str, float], now: float) -> List[Job]:
+    """The jobs, those that cannot be running with the reason. `boots`: when nodes booted, by name."""
+    shown = ("|".join(dict(zip(JOB_FIELDS, row)).get(name, "") for name in lost_jobs.FIELDS) + "|" for row in rows)  # noqa: B905
+    why = {}
+    for one in lost_jobs.lost(lost_jobs.jobs_in("\n".join(shown)), now, {}, boots, has_extern=False):
+        next_ = (
+            "It begins anew when it is put back into the queue; your administrators can do that at once."
+            if one.job.is_batch and one.job.may_requeue
+            else "Submit it again; scancel %s ends what is left of it." % one.job.id
+        )
+        booted = lost_jobs.clock(one.booted or 0)
+        why[one.job.id] = "%s was switched on at %s, after it had started, so it was lost. %s" % (one.job.host, booted, next_)
+    return [one._replace(not_running=why.get(one.id, "")) for one in found]
 
 
 def gpus(fields: dict[str, str]) -> int:

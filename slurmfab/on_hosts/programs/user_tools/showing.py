@@ -7,6 +7,7 @@ import time
 from typing import Dict, List, Mapping, Sequence, TextIO
 
 from slurmfab.on_hosts.agent.client.amounts import UNTYPED
+from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.programs.user_tools import hostnames, reasons
 from slurmfab.on_hosts.programs.user_tools.jobs import Job
 from slurmfab.on_hosts.programs.user_tools.state import State
@@ -45,6 +46,10 @@ def lines(state: State, paint: Paint, now: float, width: int) -> List[str]:
         found.append("No jobs." if state.person.is_caller else "No jobs are shown to you.")
     if len(state.jobs) > MOST_JOBS:
         found.append("... and %d more; --json has them all." % (len(state.jobs) - MOST_JOBS))
+    gone = [line for one in state.jobs if one.not_running
+            for line in wrapped("%s: %s" % (one.id, one.not_running), max(NARROWEST, width))]  # fmt: skip
+    gone += ["%s: lost by a crash at %s; submit it again." % (one.id, lost_jobs.clock(one.submitted)) for one in state.lost]
+    found += ["", paint("Jobs that were lost:", BOLD), *gone] if gone else []
     idle = ["%s: %s" % (one.id, one.idle_gpus) for one in state.jobs if one.idle_gpus][:MOST_JOBS]
     found += ["", paint("GPUs that do nothing:", BOLD), *idle] if idle else []
     waiting = why(state.jobs, now, max(NARROWEST, width))

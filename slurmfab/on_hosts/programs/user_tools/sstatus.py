@@ -7,9 +7,13 @@ import pwd
 import re
 import sys
 import time
-from typing import List, NamedTuple, Sequence
+from typing import TYPE_CHECKING, List, Mapping, NamedTuple, Sequence
 
 from slurmfab.on_hosts.programs.user_tools import asking
+
+if TYPE_CHECKING:
+    from slurmfab.on_hosts.agent.client.commands import Table
+    from slurmfab.on_hosts.agent.nodes.lost_jobs import Open
 
 USAGE = """\
 Usage: sstatus [--user NAME] [--json] | sstatus JOB
@@ -98,7 +102,9 @@ def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
 
     ours = settings.read()
     own, table = asking.jobs_of(user.pw_name)
+    records, recorded = asking.open_records(user.pw_name)
     started = asking.Started({
+        **({"records": records} if ours.get("records") else {}),
         "jobs": own,
         "nodes": asking.NODES,
         "partitions": asking.PARTITIONS,
@@ -116,12 +122,28 @@ def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
         rows = table.rows(answers["jobs"].must)
     except ResourceFailed as error:
         raise asking.Silent(str(error)) from None
-    found = state.state(person, answers, rows, ours)
+    found = state.state(person, answers, rows, ours, forgotten(answers, recorded, rows))
     if is_json:
         import json
 
         return [json.dumps(found.as_json(), indent=2)]
     return showing.lines(found, showing.Paint(sys.stdout), time.time(), width())
+
+
+def forgotten(answers: Mapping[str, asking.Answer], recorded: Table, rows: Sequence[Sequence[str]]) -> List[Open]:
+    """The jobs that slurmdbd has as not ended and slurmctld does not know, which is asked anew about each."""
+    from slurmfab.on_hosts.agent.nodes import lost_jobs
+
+    if "records" not in answers or answers["records"].code:
+        return []
+    told, now = recorded.rows(answers["records"].text), time.time()
+    places = [asking.JOB_FIELDS.index(name) for name in ("JobID", "SubmitTime")]
+    present = "\n".join("%s|%s|" % (row[places[0]], row[places[1]]) for row in rows)
+    suspects = lost_jobs.unknown(told, lost_jobs.known_in(present), now)
+    if not suspects:
+        return []
+    known = asking.ask({"known": asking.Question(lost_jobs.KNOWN)})["known"]
+    return [] if known.code else lost_jobs.unknown(told, lost_jobs.known_in(known.text), now)
 
 
 def width() -> int:

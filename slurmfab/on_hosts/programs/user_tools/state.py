@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple, TypedDict
 
+from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.programs.user_tools import hostnames, jobs, limits, nodes, reasons, use
 from slurmfab.on_hosts.programs.user_tools.asking import Answer
 from slurmfab.on_hosts.programs.user_tools.use import Limit
@@ -47,6 +49,13 @@ class WaitingJson(TypedDict):
     explanation: str  # why it waits, in plain words; empty for a job that runs
 
 
+class LostJson(TypedDict):
+    """A job that slurmdbd has as pending or running, and slurmctld does not know."""
+
+    id: str  # its number, as sacct shows it
+    submitted: int  # in seconds since 1970; it was lost within seconds after that
+
+
 class SstatusJson(TypedDict):
     """What `sstatus` shows a user."""
 
@@ -57,6 +66,7 @@ class SstatusJson(TypedDict):
     user: str  # whose limits and jobs these are
     limits: List[Annotated[Dict[str, Any], Limit, LimitTextJson]]  # of the user
     jobs: List[Annotated[Dict[str, Any], jobs.Job, WaitingJson]]  # of the user
+    lost: List[LostJson]  # jobs of the user that a crash has lost; they have to be submitted again
     notes: List[str]  # what could not be had, such as limits while slurmdbd is down
 
 
@@ -70,6 +80,7 @@ class State(NamedTuple):
     limits: Tuple[Limit, ...]  # of the user, with what is used of them
     jobs: Tuple[jobs.Job, ...]
     notes: Tuple[str, ...]  # what could not be had, in words
+    lost: Tuple[lost_jobs.Open, ...] = ()  # jobs of the user that a crash has lost
 
     @property
     def gpus(self) -> Dict[str, Tuple[int, int]]:
@@ -96,18 +107,23 @@ class State(NamedTuple):
             "user": self.person.name,
             "limits": [{**one._asdict(), "text": one.text} for one in self.limits],
             "jobs": [{**one._asdict(), "explanation": reasons.explained(one.reason, one.id)} for one in self.jobs],
+            "lost": [{"id": one.id, "submitted": one.submitted} for one in self.lost],
             "notes": list(self.notes),
         }
 
 
 def state(
-    person: Person, answers: Mapping[str, Answer], rows: Sequence[Sequence[str]], settings: Mapping[str, Any]
+    person: Person,
+    answers: Mapping[str, Answer],
+    rows: Sequence[Sequence[str]],
+    settings: Mapping[str, Any],
+    lost: Sequence[lost_jobs.Open] = (),
 ) -> State:
     """What Slurm's answers say. `answers`: to `nodes`, `partitions`, `use`, `associations` and `qos`."""
     has_accounts = bool(settings.get("accounting"))
     found = nodes.read(answers["nodes"].text)
     there = nodes.read_partitions(answers["partitions"].text)
-    mine = jobs.read(rows)
+    mine = jobs.with_lost(jobs.read(rows), rows, lost_jobs.boots_in(one.fields for one in found), time.time())
     notes = []
     if answers["nodes"].code and "denied" not in answers["nodes"].trouble:
         notes.append("Slurm tells nothing about nodes (%s)." % answers["nodes"].trouble)
@@ -123,6 +139,7 @@ def state(
         limits=tuple(limits_of(person, answers, there, mine)) if has_accounts else (),
         jobs=tuple(mine),
         notes=tuple(notes),
+        lost=tuple(lost),
     )
 
 
