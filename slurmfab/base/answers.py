@@ -255,7 +255,9 @@ def _evidence() -> core_schema.CoreSchema:
     job = [_LINE, number, _LINE, _LINE, yes, _LINE, _TEXT, core_schema.nullable_schema(start), yes]
     running = core_schema.list_schema(core_schema.tuple_schema(job, strict=False), max_length=50)
     lost = {"running": running, "boots": core_schema.dict_schema(_LINE, _SECONDS)}
-    return strict_object({}, {**rows, **texts, **lost, "now": _SECONDS, "missing": missing, "names": _TABLE, "account": _TABLE})
+    return strict_object(
+        {}, {**rows, **texts, **lost, "now": _SECONDS, "missing": missing, "names": _TABLE, "account": _TABLE}
+    )
 
 
 def _accounts() -> core_schema.CoreSchema:

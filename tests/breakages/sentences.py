@@ -541,6 +541,17 @@ OF_SLURM = (
         says="the job failed",
     ),
     Falsified(
+        "jobs.running_jobs_have_processes",
+        "n1",
+        "Slurm calls a job running that has no process",
+        **answering(
+            "/usr/bin/squeue",
+            'case "$*" in *BatchHost*) echo "99|99|ann|RUNNING|1|n1|n1|1000|1|";; *) exec $0.was "$@";; esac',
+        ),
+        says="job 99 of ann on n1 since",
+        at="ctl",
+    ),
+    Falsified(
         "jobs.job_runs_on_many_nodes",
         "ctl",
         "slurmd of a node is dead",
@@ -628,6 +639,17 @@ OF_SLURM = (
         "sacct tells another end of the job",
         **answering("/usr/bin/sacct", 'echo "COMPLETED|0:0|1|slurm"'),
         says="but sacct shows user slurm, state COMPLETED",
+    ),
+    Falsified(
+        "accounting.each_open_record_is_of_a_known_job",
+        "ctl",
+        "slurmdbd has a job as pending that slurmctld does not know",
+        **answering(
+            "/usr/bin/sacct",
+            'for word; do case $word in --delimiter=*) m=${word#*=};; esac; done; case "$*" in *--starttime=now*) '
+            'echo "9999${m}9999${m}ann${m}PENDING${m}1000${m}Unknown${m}";; *) exec $0.was "$@";; esac',
+        ),
+        says="9999 of ann (PENDING)",
     ),
     Falsified(
         "accounting.accounts_are_in_force",

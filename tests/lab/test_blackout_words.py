@@ -168,13 +168,19 @@ def test_jobs_that_a_crash_has_lost_are_told_to_all_and_closed_by_one_command(st
     hosts = story.hosts
     number = hosts.on("ctl", FORGET)
     hosts.until("ctl", f"squeue -h -j {number} -o %T 2>/dev/null", "")
-    hosts.until("ctl", f"test $(($(date +%s) - $(stat -c %Y /root/before))) -gt 0 && sacct -X -n -P -o state -j {number}", "PENDING")
+    hosts.until(
+        "ctl",
+        f"test $(($(date +%s) - $(stat -c %Y /root/before))) -gt 0 && sacct -X -n -P -o state -j {number}",
+        "PENDING",
+    )
     hosts.until("ctl", f"runuser -u ann -- sstatus | grep -c '^{number}: lost by a crash at'", "1", patience=90)
     assert f"{number} of ann (PENDING)" in story.failed("accounting")["ctl"]["cause"]
     assert "slurmfab close-runaway-jobs" in words_of(hosts.slurmfab("status"))
     told = words_of(succeeded(hosts.slurmfab("explain", number)))
     assert "slurmctld does not know it: a crash lost it" in told
-    assert f"ann: {number}: lost by a crash after" in words_of(succeeded(hosts.slurmfab("close-runaway-jobs", "--dry-run")))
+    assert f"ann: {number}: lost by a crash after" in words_of(
+        succeeded(hosts.slurmfab("close-runaway-jobs", "--dry-run"))
+    )
     assert "1 record closed" in words_of(succeeded(hosts.slurmfab("close-runaway-jobs")))
     assert story.failed("accounting") == {}
     assert "lost by a crash" not in hosts.on("ctl", "runuser -u ann -- sstatus")

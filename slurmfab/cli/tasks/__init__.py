@@ -94,7 +94,10 @@ GROUPS: tuple[Group, ...] = (
     ("Nodes", (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot)),
     ("Updates and upgrades", (update.update, update.upgrade, rehearse.rehearse)),
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
-    ("People and accounts", (people.add_user, people.remove_user, people.accounts_export, people.usage, people.close_runaway_jobs)),
+    (
+        "People and accounts",
+        (people.add_user, people.remove_user, people.accounts_export, people.usage, people.close_runaway_jobs),
+    ),
     ("History and undo", (history.history, history.rollback, history.restore_lock)),
     ("Asking for help", (support.doctor, support.support_bundle)),
     ("Backups", (backup.backup, backup.restore)),

@@ -1,8 +1,8 @@
 """Drift: what has changed on hosts since the last deployment, in six kinds, each with another repair.
 
 A changed file is written again. A daemon that loaded an older file, or a munged that has not loaded its key, is
-restarted or reconfigured. A lost job waits again. A daemon that crashed runs again, and is told once. Other hardware is reported, since no
-deployment can change it.
+restarted or reconfigured. A lost job waits again. A daemon that crashed runs again, and is told once. Other hardware is
+reported, since no deployment can change it.
 """
 
 from __future__ import annotations
@@ -46,15 +46,13 @@ def drift_kind(outcome: Outcome) -> str:
     resource, _, name = outcome.id.partition(":")
     if outcome.status == OK:
         return ""
-    if resource == HARDWARE:
-        return OTHER_HARDWARE
+    if resource in (HARDWARE, LostJobs.kind):
+        return OTHER_HARDWARE if resource == HARDWARE else LOST_JOB
     if resource in FILE_KINDS:
         names = {change.name for change in outcome.changes if not change.name.endswith(OF_CONTROLLER)}
         return CHANGED_FILE if names - NO_FILE else ""
     if resource == "service" and any(one.name == LOADED and one.actual.startswith(OLDER) for one in outcome.changes):
         return KEY_NOT_LOADED if name == "munge" else OLDER_FILE
-    if resource == LostJobs.kind:
-        return LOST_JOB
     if resource == "service" and any(one.name == BY_ITSELF for one in outcome.changes):
         return CRASHED
     return ""

@@ -205,7 +205,9 @@ def from_answer(answer: Mapping[str, Any]) -> Snapshot:
         jobs=jobs_from(answer.get("jobs", ())),
         limits=limits_from(answer, partitions),
         trouble=answer.get("trouble", ""),
-        lost=tuple(LostJob(ident, user, nodes, f"{name}: {why}") for ident, user, nodes, name, why in answer.get("lost", ())),
+        lost=tuple(
+            LostJob(ident, user, nodes, f"{name}: {why}") for ident, user, nodes, name, why in answer.get("lost", ())
+        ),
         open_records=open_records(answer.get("open", ())),
     )
 

@@ -38,8 +38,8 @@ def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[s
 
     Returns:
         `marks`: `place`, `cluster` and `controllers` of each sign; `daemons`: names of Slurm's running daemons; `jobs`:
-        ids of jobs with a running step or prolog, and `looked`: when they were looked for, which is so without `is_new`,
-        too; `munge_key`: the SHA-256 of the munge key, empty if there is none.
+        numbers of jobs with a running step or prolog, and `looked`: when they were looked for, which is so without
+        `is_new`, too; `munge_key`: the SHA-256 of the munge key, empty if there is none.
     """
     is_new, states = bool(request.get("is_new")), request.get("state_directories", ())
     slurm_uid = accounts.get("slurm", {}).get("uid", 0)

@@ -107,9 +107,7 @@ def jobs_in(shown: str) -> List[Job]:
         is_single = bool(nodes) and not re.search(r"[\[,]", nodes)
         is_batch = batch not in ("", "0")
         place = host if is_batch and host not in ("", "n/a") else nodes if is_single else ""
-        found.append(
-            Job(ident, int(number), user, state, is_batch, place, nodes, seconds_of(start), requeue == "1")
-        )
+        found.append(Job(ident, int(number), user, state, is_batch, place, nodes, seconds_of(start), requeue == "1"))
     return found
 
 
@@ -220,7 +218,9 @@ class LostJobs(Resource):
         others = [name for name in context.must(commands.hostnames(job.node_list)).split() if name != job.host]
         left = [name for name in others if name not in looked or job.number in looked[name].jobs]
         if left or job.is_component:
-            rest = "of %s may still run on %s" % (one.name, ",".join(left)) if left else "%s has several parts" % one.name
+            rest = (
+                "of %s may still run on %s" % (one.name, ",".join(left)) if left else "%s has several parts" % one.name
+            )
             return "%s. To have it begin anew: scontrol requeue %d" % (rest, job.number)
         return ""
 

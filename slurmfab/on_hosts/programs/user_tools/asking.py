@@ -174,7 +174,8 @@ def environment(more: Mapping[str, str]) -> Dict[str, str]:
 JOB_FIELDS = (
     "JobArrayID", "Partition", "UserName", "Account", "QOS", "State", "Reason", "StartTime", "NumNodes", "NumCPUs",
     "NumTasks", "TimeUsed", "TimeLimit", "ReqNodes", "NodeList", "Dependency", "tres-alloc", "tres-per-job",
-    "tres-per-node", "tres-per-task", "admin_comment", "JobID", "BatchFlag", "BatchHost", "Requeue", "SubmitTime", "Name",
+    "tres-per-node", "tres-per-task", "admin_comment", "JobID", "BatchFlag", "BatchHost", "Requeue",
+    "SubmitTime", "Name",
 )  # fmt: skip
 """Fields of a job, as named by squeue(1), --Format."""
 

@@ -83,7 +83,11 @@ def with_lost(found: Iterable[Job], rows: Iterable[Sequence[str]], boots: Mappin
             else "Submit it again; scancel %s ends what is left of it." % one.job.id
         )
         booted = lost_jobs.clock(one.booted or 0)
-        why[one.job.id] = "%s was switched on at %s, after it had started, so it was lost. %s" % (one.job.host, booted, next_)
+        why[one.job.id] = "%s was switched on at %s, after it had started, so it was lost. %s" % (
+            one.job.host,
+            booted,
+            next_,
+        )
     return [one._replace(not_running=why.get(one.id, "")) for one in found]
 
 

@@ -48,7 +48,9 @@ def lines(state: State, paint: Paint, now: float, width: int) -> List[str]:
         found.append("... and %d more; --json has them all." % (len(state.jobs) - MOST_JOBS))
     gone = [line for one in state.jobs if one.not_running
             for line in wrapped("%s: %s" % (one.id, one.not_running), max(NARROWEST, width))]  # fmt: skip
-    gone += ["%s: lost by a crash at %s; submit it again." % (one.id, lost_jobs.clock(one.submitted)) for one in state.lost]
+    gone += [
+        "%s: lost by a crash at %s; submit it again." % (one.id, lost_jobs.clock(one.submitted)) for one in state.lost
+    ]
     found += ["", paint("Jobs that were lost:", BOLD), *gone] if gone else []
     idle = ["%s: %s" % (one.id, one.idle_gpus) for one in state.jobs if one.idle_gpus][:MOST_JOBS]
     found += ["", paint("GPUs that do nothing:", BOLD), *idle] if idle else []
