@@ -64,7 +64,7 @@ NO_SCRIPT = {"BatchFlag": "0", "BatchHost": "n/a"}
     ],
 )
 def test_a_job_is_lost_only_if_it_cannot_be_running(
-    what: str, line: str, looked: Any, boots: Any, has_extern: bool, is_lost: bool
+    what: str, line: str, looked: Any, boots: Any, *, has_extern: bool, is_lost: bool
 ) -> None:
     found = lost(jobs_in(line + "\n"), NOW, looked, boots, has_extern=has_extern)
     assert bool(found) == is_lost, what
@@ -142,7 +142,7 @@ def applied(context: FakeSlurm, monkeypatch: pytest.MonkeyPatch, *there: tuple[s
     ],
 )  # fmt: skip
 def test_a_lost_job_is_put_back_or_ended_and_a_living_one_is_not_touched(
-    what: str, line: str, there: Any, status: str, done: list[str], monkeypatch: pytest.MonkeyPatch
+    what: str, line: str, there: Any, status: str, done: list[str], *, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = FakeSlurm(line)
     outcome = applied(context, monkeypatch, *there)

@@ -102,6 +102,8 @@ def sound(name: str) -> dict[str, Rule]:
         "namei": "",
         "readlink": "",
         "^squeue": "",
+        "^SLURM_TIME_FORMAT=%s squeue": "",
+        "^SLURM_TIME_FORMAT=%s timeout 30 sacct": "",
         "slurmd -C": f"NodeName={name} {LAYOUT} RealMemory=8000\n",
         "srun .*uname -n": lambda command: told(*expand(re.findall(r"--nodelist=(\S+)", command)[0].strip("'"))),
     }

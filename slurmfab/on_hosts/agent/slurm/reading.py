@@ -27,11 +27,12 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Run Slurm's commands and return what they say.
 
     `request`: `parts`: some of `PARTS`, `LIMITS`, `LOST` and `OPEN`, all of `PARTS` if missing. `seconds`: time limit
-    of a part; `SLURM_TIMEOUT` if missing. `numbers`: ids of further jobs, also of ended ones, which slurmctld knows for MinJobAge. `user`: the user whose limits are read. Returns `ping`: the output
-    of `scontrol ping`; `nodes`, `partitions` and `limits`: scontrol's output; `jobs`: of each job, the values of
-    `JOB_FIELDS`. If no slurmctld answers, the parts are missing and `trouble` has the last error. `named`: the same of
-    the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's output for the user, if slurmdbd
-    answers; with partitions also `usage`, as `qos_usage.read` returns it.
+    of a part; `SLURM_TIMEOUT` if missing. `numbers`: ids of further jobs, also of ended ones, which slurmctld knows for
+    MinJobAge. `user`: the user whose limits are read. Returns `ping`: the output of `scontrol ping`; `nodes`,
+    `partitions` and `limits`: scontrol's output; `jobs`: of each job, the values of `JOB_FIELDS`; `lost` and `open`:
+    rows of the jobs that a crash has lost. If no slurmctld answers, the parts are missing and `trouble` has the last
+    error. `named`: the same of the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's output
+    for the user, if slurmdbd answers; with partitions also `usage`, as `qos_usage.read` returns it.
     """
     answer: Dict[str, Any] = {"ping": "", "trouble": ""}
     try:
