@@ -252,8 +252,10 @@ def _evidence() -> core_schema.CoreSchema:
     texts = dict.fromkeys(("ping", "nodes", "partitions", "reservations", "limits", "associations", "qos"), _TEXT)
     missing = core_schema.list_schema(core_schema.tuple_schema([_LINE, _TEXT], strict=False), max_length=8)
     number, yes, start = core_schema.int_schema(ge=0, lt=1 << 32), core_schema.bool_schema(strict=True), _SECONDS
-    job = [_LINE, number, _LINE, _LINE, yes, _LINE, _TEXT, core_schema.nullable_schema(start), yes]
-    running = core_schema.list_schema(core_schema.tuple_schema(job, strict=False), max_length=50)
+    job = core_schema.tuple_schema(
+        [_LINE, number, _LINE, _LINE, yes, _LINE, _TEXT, core_schema.nullable_schema(start), yes], strict=False
+    )
+    running = core_schema.list_schema(job, max_length=50)
     lost = {"running": running, "boots": core_schema.dict_schema(_LINE, _SECONDS)}
     return strict_object(
         {}, {**rows, **texts, **lost, "now": _SECONDS, "missing": missing, "names": _TABLE, "account": _TABLE}

@@ -308,7 +308,7 @@ class Slurm:
 
     def open_records(self) -> list[lost_jobs.Open]:
         """The records of jobs that slurmdbd has as not ended and slurmctld does not know; empty where it is silent."""
-        table = lost_jobs.open_records()
+        table = commands.open_records()
         done = self.controller.run(f"SLURM_TIME_FORMAT=%s timeout 30 {line_of(table.argv)}")
         rows = table.rows(done.stdout) if done.rc == 0 else []
         if not rows:

@@ -206,8 +206,7 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
         known = {one.number for one in own}
         own += [one for one in memory if one.number not in known]
         own = [one for one in own if job in (one.id, one.number) or is_task(one, job)]
-    if "slurmctld" not in dict(answer["missing"]):
-        own = [replace(one, is_forgotten=is_forgotten(one, present, answer["now"])) for one in own]
+    own = [replace(one, is_forgotten=is_forgotten(one, present, answer)) for one in own]
     numbers = {one.number for one in own}
     others = all_others([one for one in kept if one.number not in numbers], answer["others"], numbers)
     return Evidence(
@@ -237,13 +236,16 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
     )
 
 
-def is_forgotten(one: Attempt, present: Mapping[str, Attempt], now: float) -> bool:
-    """Whether slurmctld does not know a job that slurmdbd has as pending or running; a number is given again."""
-    if one.origin != "sacct" or one.ended or one.state not in (*WAITING, *AT_WORK):
+def is_forgotten(one: Attempt, present: Mapping[str, Attempt], answer: Mapping[str, Any]) -> bool:
+    """Whether slurmctld answers and does not know a job that slurmdbd has as pending or running.
+
+    A number is given again, so the time of submission counts as well.
+    """
+    if "slurmctld" in dict(answer["missing"]) or one.origin != "sacct" or one.ended or one.state not in (*WAITING, *AT_WORK):
         return False
     known = present.get(one.number)
     is_known = known is not None and abs(known.submitted - one.submitted) <= 1
-    return not is_known and now - one.submitted > lost_jobs.YOUNG_SECONDS
+    return not is_known and answer["now"] - one.submitted > lost_jobs.YOUNG_SECONDS
 
 
 def all_others(present: Iterable[Attempt], rows: Iterable[Sequence[str]], own: Container[str]) -> tuple[Attempt, ...]:

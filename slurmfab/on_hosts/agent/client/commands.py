@@ -217,6 +217,19 @@ def own_states(name: str) -> Command:
     return ("squeue", "--me", "--all", "--noheader", "--states=all", "--name=" + name, "--format=%k %T")
 
 
+RUNNING_FIELDS = (
+    "JobID", "JobArrayID", "UserName", "State", "BatchFlag", "BatchHost", "NodeList", "StartTime", "Requeue",
+)  # fmt: skip
+RUNNING_JOBS: Command = (
+    "squeue", "--all", "--noheader", "--states=RUNNING,SUSPENDED",
+    "--Format=" + ",".join(one + ":|" for one in RUNNING_FIELDS),
+)  # fmt: skip
+"""Prints the jobs that have nodes, without those that are starting or completing; no text of a user is among it."""
+
+SUBMISSIONS: Command = ("squeue", "--all", "--array", "--noheader", "--states=all", "--Format=JobID:|,SubmitTime:|")
+"""Prints the numbers of all jobs that slurmctld remembers, and when they were submitted."""
+
+
 class JobState(NamedTuple):
     """What slurmctld knows of a job."""
 
@@ -395,6 +408,17 @@ def job_records(since: int, until: int, fields: Sequence[str], *options: str) ->
 def records_of(ids: Iterable[str], fields: Sequence[str], *options: str) -> Table:
     """The records of jobs and their steps, one for each time that they were put back; as `job_records`."""
     return Table(("sacct", "--duplicates", "--noheader", "--jobs=" + ",".join(job_ids(ids)), *options), fields)
+
+
+def open_records(user: str = "") -> Table:
+    """The records of all jobs that have not ended by slurmdbd, or those of a user."""
+    whose = ("--user=" + user,) if user else ("--allusers",)
+    options = ("--duplicates", "--noheader", "--allocations", "--starttime=now", "--state=PENDING,RUNNING,SUSPENDED")
+    return Table(("sacct", *whose, *options), ("JobIDRaw", "JobID", "User", "State", "Submit", "End"))
+
+
+CLOSE_RUNAWAY: Command = ("sacctmgr", "--immediate", "show", "runawayjobs")
+"""Ends the records of jobs that slurmctld does not know; without `--immediate` it asks, and waits for an answer."""
 
 
 def node_events(since: int, until: int, fields: Sequence[str], nodes: Sequence[str] = ()) -> Command:

@@ -21,19 +21,7 @@ from slurmfab.on_hosts.agent.nodes.states import records, state_of
 YOUNG_SECONDS = 60
 """For so long after its start a job is not judged: its node may still prepare it."""
 
-FIELDS = ("JobID", "JobArrayID", "UserName", "State", "BatchFlag", "BatchHost", "NodeList", "StartTime", "Requeue")
-RUNNING: commands.Command = (
-    "squeue", "--all", "--noheader", "--states=RUNNING,SUSPENDED", "--Format=" + ",".join(one + ":|" for one in FIELDS),
-)  # fmt: skip
-"""Prints the jobs that have nodes, without those that are starting or completing; no text of a user is among it."""
-
-OPEN_FIELDS = ("JobIDRaw", "JobID", "User", "State", "Submit", "End")
-OPEN_STATES = "PENDING,RUNNING,SUSPENDED"
-KNOWN: commands.Command = (
-    "squeue", "--all", "--array", "--noheader", "--states=all", "--Format=JobID:|,SubmitTime:|",
-)  # fmt: skip
-"""Prints the numbers of all jobs that slurmctld remembers, and when they were submitted."""
-
+FIELDS, RUNNING, KNOWN = commands.RUNNING_FIELDS, commands.RUNNING_JOBS, commands.SUBMISSIONS
 SETTLE_SECONDS = 2.0  # after which records are looked at again, as a job may have ended between two questions
 SECONDS = 30.0  # time limit of each question
 
@@ -248,15 +236,6 @@ class Open(NamedTuple):
     submitted: int  # in seconds since 1970; slurmctld lost it within seconds after that
 
 
-def open_records(user: str = "") -> commands.Table:
-    """The question about all jobs that have not ended by slurmdbd, or those of a user."""
-    whose = ("--user=" + user,) if user else ("--allusers",)
-    return commands.Table(
-        ("sacct", *whose, "--duplicates", "--noheader", "--allocations", "--starttime=now", "--state=" + OPEN_STATES),
-        OPEN_FIELDS,
-    )
-
-
 def known_in(shown: str) -> List[Tuple[str, int]]:
     """Number and time of submission of each job that `KNOWN` printed."""
     rows = (line.split("|") for line in shown.split("\n") if line.count("|") > 1)
@@ -264,7 +243,7 @@ def known_in(shown: str) -> List[Tuple[str, int]]:
 
 
 def unknown(rows: Iterable[Sequence[str]], known: Collection[Tuple[str, int]], now: float) -> List[Open]:
-    """The records, as `open_records` has them, of jobs that slurmctld does not know, and that are not new."""
+    """The records, as `commands.open_records` has them, of jobs that slurmctld does not know, and that are not new."""
     found = []
     for number, ident, user, state, submitted, ended in rows:
         if ended.isdigit() or not submitted.isdigit() or now - int(submitted) < YOUNG_SECONDS:
@@ -279,7 +258,7 @@ def runaway(context: Context) -> List[Open]:
     """The records of lost jobs; none without accounting. Raises ResourceFailed if a daemon does not answer."""
 
     def look() -> List[Open]:
-        table = open_records()
+        table = commands.open_records()
         done = context.run(table.argv, seconds=SECONDS, env=table.env)
         if done.returncode:
             errors = done.stderr.decode(errors="replace").strip()
@@ -296,10 +275,6 @@ def runaway(context: Context) -> List[Open]:
     return found
 
 
-CLOSE: commands.Command = ("sacctmgr", "--immediate", "show", "runawayjobs")
-"""Ends the records of jobs that slurmctld does not know; without `--immediate` it asks, and waits for an answer."""
-
-
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """The records of lost jobs as `records`, and as `left` those that are open at the end; for a controller.
 
@@ -307,6 +282,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """
     before = runaway(context)
     if request.get("close") and before:
-        context.must(CLOSE, seconds=300)
+        context.must(commands.CLOSE_RUNAWAY, seconds=300)
     left = runaway(context) if request.get("close") and before else before
     return {"records": [list(map(str, one)) for one in before], "left": [list(map(str, one)) for one in left]}

@@ -9,6 +9,7 @@ import signal
 import time
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import IN_SECONDS, Table
 
 SECONDS = 15.0  # how long Slurm has to answer all questions. slurmctld on a busy cluster takes some seconds.
@@ -234,9 +235,7 @@ def jobs_of(user: str) -> Tuple[Question, Table]:
 
 def open_records(user: str) -> Tuple[Question, Table]:
     """The jobs of a user that slurmdbd has as not ended, and what reads the rows; `lost_jobs.unknown` judges them."""
-    from slurmfab.on_hosts.agent.nodes import lost_jobs
-
-    table = lost_jobs.open_records(user)
+    table = commands.open_records(user)
     return Question(table.argv, table.env), table
 
 
