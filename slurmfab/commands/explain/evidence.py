@@ -241,7 +241,8 @@ def is_forgotten(one: Attempt, present: Mapping[str, Attempt], answer: Mapping[s
 
     A number is given again, so the time of submission counts as well.
     """
-    if "slurmctld" in dict(answer["missing"]) or one.origin != "sacct" or one.ended or one.state not in (*WAITING, *AT_WORK):
+    is_over = one.origin != "sacct" or one.ended or one.state not in (*WAITING, *AT_WORK)
+    if is_over or "slurmctld" in dict(answer["missing"]):
         return False
     known = present.get(one.number)
     is_known = known is not None and abs(known.submitted - one.submitted) <= 1
