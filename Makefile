@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 SUITE ?= trixie
 # Lab tests wait for hosts a good part of the time, so that two processors serve four of their processes.
 WORKERS ?= 4
+BLACKOUTS ?= 1-100
 LAB_PACKAGES := gcc gpg gpg-agent systemd-container mmdebstrap debian-archive-keyring iproute2 nftables procps util-linux openssh-client
 # What opens the pages of fab report in tests.
 BROWSER_PACKAGES := chromium chromium-driver
@@ -35,7 +36,7 @@ INSTALL = @missing="$(strip $(call MISSING,$(1)))"; [ -z "$$missing" ] || { $(ca
 APT = echo "Installing with apt: $(1)"; $(AS_ROOT) apt-get update -qq && \
   $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $(1) >/dev/null
 
-.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-el test-breakages unit mutants lint format docs supported reference bench clean
+.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-el test-breakages test-blackouts unit mutants lint format docs supported reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +103,9 @@ test-el: setup lab-packages tool-packages  ## the tests of rpm and dnf, and thos
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n 2 tests/breakages
+
+test-blackouts: setup lab-packages  ## a hundred losses of power under jobs, on each suite: whole within two minutes? some seven hours
+	$(AS_ROOT) env $(KEPT) TURN=all BLACKOUTS=$(BLACKOUTS) $(BIN)/pytest -n 2 tests/lab/test_blackouts.py
 
 unit: test-fast  ## another name for test-fast
 

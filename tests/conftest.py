@@ -46,6 +46,7 @@ files of `stock.in_turn` are.
 EVERY_TIME = (
     "add_node",
     "bad_hosts",
+    "blackouts",
     "check_cluster",
     "configless",
     "cut_off",
@@ -77,6 +78,7 @@ LONGEST = {
     for place, name in enumerate(
         (
             "week_of_a_user",
+            "blackouts",
             "clean_machines",
             "tutorial",
             "breakages",

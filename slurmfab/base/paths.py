@@ -106,6 +106,9 @@ POWER_PASSWORD = "/etc/slurmfab-power.password"  # noqa: S105 - its path
 POWER_FAILURES = "/var/lib/slurmfab/power"
 """The directory with a file for each node that could not be switched, by its name; the reason is in it."""
 
+RECOVERY_UNIT = "slurmfab-recovery"
+RECOVERY_PROGRAM = f"{PROGRAMS}/recovery"
+
 PYXIS_DROP_IN = "/etc/slurm/plugstack.conf.d/slurmfab-pyxis.conf"  # the file that has Slurm load pyxis
 PODMAN_PROGRAM = f"{PROGRAMS}/podman"
 PODMAN_SETTINGS = "/etc/slurmfab-podman.json"

@@ -86,6 +86,13 @@ OF_HOSTS = (
         "daemons.slurmctld_runs", "ctl", "slurmctld was stopped", **stopped("slurmctld"), says="slurmctld.service is"
     ),
     Falsified(
+        "daemons.losses_of_power_are_healed",
+        "ctl",
+        "the timer was stopped",
+        **stopped("slurmfab-recovery.timer"),
+        says="slurmfab-recovery.timer is inactive",
+    ),
+    Falsified(
         "daemons.slurmd_runs", "n1", "slurmd was stopped", **stopped("slurmd"), says="slurmd.service is inactive"
     ),
     Falsified(

@@ -58,6 +58,7 @@ def servers(cluster: Cluster, lock: Lock) -> dict[str, Iterable[str]]:
         "backup": cluster.controllers[1:],
         "database": cluster.database_hosts,
         "saver": cluster.backup_hosts,
+        "healer": cluster.controllers if cluster.restart_daemons else (),
         "switcher": cluster.controllers if cluster.power else (),
         "x11_controller": primary if cluster.x11 else (),
         "gpu_checker": primary if cluster.gpu_checks else (),

@@ -8,14 +8,22 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from slurmfab.base.paths import MUNGE_KEY, SLURM_SPOOL
+from slurmfab.base.paths import MUNGE_KEY, RECOVERY_UNIT, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.ports import port
 from slurmfab.cluster.slurm.versions import SlurmVersion, reconfigure_renews_daemons
 from slurmfab.commands.checks.applies import DoesNotApply, Drifted, foundation
-from slurmfab.commands.checks.daemons import is_frozen, last_words, listening_ports, newer_files, pid, starts_at_boot
+from slurmfab.commands.checks.daemons import (
+    is_frozen,
+    last_words,
+    listening_ports,
+    newer_files,
+    pid,
+    starts_at_boot,
+    timer_of,
+)
 from slurmfab.commands.checks.directories import (
     LINK,
     owners,
@@ -149,6 +157,13 @@ def last_end(host: CheckedHost, unit: str, log: str) -> str:
     if "exited" in end and log and not own:
         own = FATAL.findall(host.run(SAID_SINCE_BOOT, log).stdout)[-1:]
     return f" ({'; '.join([end, *own])})" if end else ""
+
+
+def test_losses_of_power_are_healed(healer: CheckedHost) -> None:
+    """the timer that makes the cluster whole after a loss of power is active, and its last run succeeded"""
+    active, result = timer_of(healer, RECOVERY_UNIT)
+    assert active == "active", f"{RECOVERY_UNIT}.timer is {active}. Repair: {deploy(healer.name)}"
+    assert result == "success", f"the last look failed ({result}). See: journalctl -u {RECOVERY_UNIT}"
 
 
 def test_directories_are_theirs(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:

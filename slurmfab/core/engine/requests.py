@@ -62,6 +62,7 @@ FACT_SELECTION = {
         "slurmfab-idle-gpus-policy.timer",
         "slurmfab-mig.service",
         "slurmfab-power.timer",
+        "slurmfab-recovery.timer",
     ),
 }
 """The users, packages, services and programs that a plan depends on."""

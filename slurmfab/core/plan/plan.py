@@ -31,6 +31,7 @@ from slurmfab.core.plan.phases import (
     people,
     power,
     quotas,
+    recovery,
     registry,
     rest,
     restarts,
@@ -135,6 +136,7 @@ PHASES = (
     Phase("gpu checks", gpu_checks.resources),
     Phase("idle gpus", idle_gpus.resources, taken_back=True),
     Phase("power", power.timer, taken_back=True),
+    Phase("recovery", recovery.resources, taken_back=True),
     Phase("carried files", configless.carried),
     Phase("lost jobs", daemons.lost_jobs),
 )

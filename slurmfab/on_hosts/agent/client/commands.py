@@ -40,6 +40,12 @@ SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")  # succeeds if the host's 
 DIAGNOSTICS: Command = ("sdiag",)
 """Shows what slurmctld's scheduler and its remote procedure calls do, as `Name: number`, in sections."""
 
+RUNAWAY_JOBS: Command = ("sacctmgr", "-nP", "show", "runawayjobs", "format=ID,State,TimeSubmit")
+"""Prints jobs that slurmdbd has as active and slurmctld does not know; asks whether to end them, for ever at an end."""
+
+END_RUNAWAY_JOBS: Command = ("sacctmgr", "--immediate", *RUNAWAY_JOBS[1:])
+"""Ends these in slurmdbd, which then counts the use of all accounts anew since the first of them."""
+
 OUT_OF_SERVICE: Command = ("sinfo", "--all", "--list-reasons", "--long")
 """Shows nodes that are down or drained, since when, by whom and why."""
 

@@ -1,0 +1,1 @@
+"""The recovery program of controllers, run by a timer."""

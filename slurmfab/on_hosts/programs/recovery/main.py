@@ -1,0 +1,181 @@
+"""The recovery program: a timer on controllers runs it, and after a loss of power it makes the cluster whole.
+
+slurmctld takes back a job whose node has lost it when that node registers, but not within some 20 s of its own start
+(BatchStartTimeout and a message's time), and asks nodes again after half an hour. It never takes back an interactive
+job that way, and with nodes that sleep it waits for ResumeTimeout as well. A node that has rebooted stays DOWN.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import socket
+import time
+from typing import Any, Dict, Iterable, List, Mapping, Set
+
+from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.core import json_objects
+from slurmfab.on_hosts.agent.core.language import ENGLISH
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.nodes.states import NODES_PER_UPDATE, UNDER_WAY, NodeState, records, state_of
+from slurmfab.on_hosts.programs import replaced_file, starting
+
+SETTLED = 30  # seconds after slurmctld's start: the first of a registration at which it takes jobs back are some 20
+LOOKS_BACK = 900  # seconds after the start of slurmctld or of a node's slurmd in which jobs are looked at
+MARGIN = 2  # seconds by which a node's boot, a difference of two clocks in whole seconds, may be told too late
+REBOOTED = "Node unexpectedly rebooted"  # slurmctld's reason; with ReturnToService=1 it waits for an administrator
+SLURMS_OWN = r"(?:Not responding|%s)(?: : (?:Not responding|%s))*" % (REBOOTED, REBOOTED)  # one after the other
+DAY, MOST_RETURNS = 86400, 3  # a node that reboots more often in a day has another fault than its power
+LOST_LATELY = 7 * DAY  # slurmdbd would count anew since the first lost job, and older ones are not of this loss
+SECONDS = 30.0  # time limit of one command
+JOBS_AT_ONCE = 200  # how many jobs one sstat is asked about
+
+_SETTING = r"^(\S+)\s+= (.*)$"
+
+
+def main(memory: str) -> int:
+    """Make the cluster whole, on the controller that acts. `memory`: path of a JSON file that a boot may lose."""
+    os.environ.update(ENGLISH)
+    try:
+        return recover(Context(), memory)
+    except ResourceFailed as failed:
+        return starting.log(str(failed))
+
+
+def recover(context: Context, memory: str) -> int:
+    """Resume nodes, have nodes register once more, and end jobs without processes; ResourceFailed if Slurm refuses."""
+    acting = [host for _, host, is_up in commands.controllers(ping(context)) if is_up][:1]
+    if acting != [socket.gethostname().partition(".")[0]]:
+        return 0
+    shown = context.must(commands.SHOW_CONFIG, seconds=SECONDS)
+    config = dict(re.findall(_SETTING, shown, re.MULTILINE))
+    started, now = commands.moment(config.get("BOOT_TIME", "")), time.time()
+    if started is None or now - started < SETTLED:
+        return 0
+    remembered = json_objects.read(memory)
+    nodes = {one["NodeName"]: one for one in records(context.must(commands.show_nodes(), seconds=SECONDS))}
+    states = {name: state_of(one) for name, one in nodes.items()}
+    if config.get("ReturnToService") == "1":
+        remembered["returns"] = resume(context, states, remembered.get("returns", {}), now)
+    begun = [commands.moment(one.get("SlurmdStartTime", "")) or 0.0 for one in nodes.values()]
+    if remembered.get("asked") != started:
+        # By the next time slurmctld has ended what it can, each job as its user wants.
+        register(context, states)
+        remembered.update(asked=started, told=False)
+    elif now - max([started, *begun]) < LOOKS_BACK:
+        end_jobs(context, nodes, states, started)
+        remembered["told"] = remembered.get("told") or end_lost(context, config, now)
+    replaced_file.write(memory, json.dumps(remembered))
+    return 0
+
+
+def ping(context: Context) -> str:
+    """What `scontrol ping` prints; it fails where no slurmctld answers."""
+    return context.run(commands.PING, seconds=SECONDS).stdout.decode(errors="replace")
+
+
+def resume(
+    context: Context, states: Mapping[str, NodeState], before: Mapping[str, List[float]], now: float
+) -> Dict[str, List[float]]:
+    """Resume nodes that are DOWN for their reboot alone, and answer; returns when each was in the last day."""
+    own_name = pwd.getpwuid(os.getuid()).pw_name
+    returns = {node: [at for at in times if now - at < DAY] for node, times in before.items()}
+    for node, state in states.items():
+        is_down = "DOWN" in state.flags and state.answers and not state.is_drained
+        if not is_down or state.by != own_name or not re.fullmatch(SLURMS_OWN, state.reason):
+            continue
+        if len(returns.get(node, ())) < MOST_RETURNS:
+            context.must(commands.update_nodes([node], "State=RESUME"), seconds=SECONDS)
+            returns.setdefault(node, []).append(now)
+            starting.log("%s has rebooted, and is back in service" % node)
+        else:
+            reason = "%s more than %d times within a day" % (REBOOTED, MOST_RETURNS)
+            context.must(commands.update_nodes([node], "Reason=" + reason), seconds=SECONDS)
+            starting.log("%s: %s; it stays down" % (node, reason))
+    return {node: times for node, times in returns.items() if times}
+
+
+def register(context: Context, states: Mapping[str, NodeState]) -> None:
+    """Have nodes with jobs register once more: those that are drained would be taken for resumed."""
+    busy = [
+        node
+        for node, state in states.items()
+        if state.flags & {"ALLOCATED", "MIXED"}
+        and state.answers
+        and not state.is_drained
+        and not state.flags & UNDER_WAY
+    ]
+    for first in range(0, len(busy), NODES_PER_UPDATE):
+        # UNDRAIN of a node that is not drained does nothing but this (`_require_node_reg` in Slurm's source).
+        context.must(commands.update_nodes(busy[first : first + NODES_PER_UPDATE], "State=UNDRAIN"), seconds=SECONDS)
+
+
+def end_jobs(
+    context: Context, nodes: Mapping[str, Mapping[str, str]], states: Mapping[str, NodeState], started: float
+) -> None:
+    """End jobs without a process of before the boot of a node of theirs, or of before slurmctld's start if interactive.
+
+    slurmctld itself has ended most of them when the nodes registered.
+    """
+    booted = {name: commands.moment(one.get("BootTime", "")) or 0.0 for name, one in nodes.items()}
+    suspects = {}
+    fields = ("JobID", "BatchFlag", "Requeue", "StartTime", "NodeList", "UserName")
+    for job, batch, requeue, start, where, user in commands.jobs(fields, "--array", "--states=R,S").ask(context):
+        began = commands.moment(start)
+        if began is None or (began >= started and began >= max(booted.values())):
+            continue
+        hosts = names_in(context, where)
+        is_before = any(booted.get(host, 0.0) > began + MARGIN for host in hosts) or (batch == "0" and began < started)
+        if is_before and all(host in states and states[host].answers for host in hosts):
+            suspects[job] = (batch == "1" and requeue == "1", where, user)
+    alive = with_processes(context, suspects)
+    for job, (requeued, where, user) in suspects.items():
+        if job not in alive:
+            done = context.run(commands.requeue(job) if requeued else commands.cancel([job]), seconds=SECONDS)
+            became = "waits again" if requeued else "has ended"
+            # It may have ended meanwhile.
+            told = "refused by slurmctld: %s" % ascii(done.stderr[-80:]) if done.returncode else became
+            starting.log("job %s of %s had no process left on %s: %s" % (job, user, where, told))
+
+
+def names_in(context: Context, hostlist: str) -> List[str]:
+    """The NodeNames in a hostlist."""
+    if re.fullmatch(r"[\w.-]+", hostlist):
+        return [hostlist]
+    return context.must(commands.hostnames(hostlist), seconds=SECONDS).split()
+
+
+def with_processes(context: Context, jobs: Iterable[str]) -> Set[str]:
+    """Those of some jobs of which a node knows a step, or could not be asked."""
+    ids, found = sorted(jobs), set()
+    for first in range(0, len(ids), JOBS_AT_ONCE):
+        some = ids[first : first + JOBS_AT_ONCE]
+        done = context.run(commands.use_by_steps(some), seconds=SECONDS)
+        if done.returncode:
+            found.update(some)
+        found.update(line.partition(".")[0] for line in done.stdout.decode(errors="replace").splitlines())
+    return found
+
+
+def end_lost(context: Context, config: Mapping[str, Any], now: float) -> bool:
+    """Log the jobs that slurmctld had not yet saved, and end them in slurmdbd; False to try again later."""
+    if config.get("AccountingStorageType") != "accounting_storage/slurmdbd":
+        return True
+    shown = context.must(commands.DIAGNOSTICS, seconds=SECONDS)
+    if re.search(r"^DBD Agent queue size:\s*0$", shown, re.MULTILINE) is None:
+        return False  # slurmdbd is still to be told what slurmctld knows
+    done = context.run(commands.RUNAWAY_JOBS, b"n\n", SECONDS, env=commands.IN_SECONDS)
+    lines = done.stdout.decode(errors="replace").splitlines()
+    lost = [line.split("|") for line in lines if re.fullmatch(r"\d+\|\w+\|\d+", line)]
+    if any(now - int(submitted) > LOST_LATELY for _, _, submitted in lost):
+        starting.log("slurmdbd has active jobs that slurmctld does not know, also old ones: sacctmgr show runawayjobs")
+        return True
+    for job, state, _ in lost:
+        user = context.run(commands.recorded(job, "User"), seconds=SECONDS).stdout.decode(errors="replace").split()
+        named = (job, user[0] if user else "somebody", state)
+        starting.log("job %s of %s is lost: slurmctld stopped before it had saved it (%s in slurmdbd)" % named)
+    if lost:
+        context.must(commands.END_RUNAWAY_JOBS, seconds=2 * SECONDS)
+    return True

@@ -1,0 +1,298 @@
+"""A hundred losses of power under a day of jobs: what a deployment leaves behind makes the cluster whole by itself.
+
+A seed names each: the cluster, which hosts lose their power, when, and how they come back. On five hosts: a controller,
+three compute nodes, and n4 with the database, which also serves a directory or is the second controller.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from lab_cluster import DeployedLab, eventually
+from lab_user import words_of
+from stock import Stock, in_turn
+
+from slurmfab import lab
+
+pytestmark = pytest.mark.lab
+
+SEEDS = range(1, 101)
+NOTED = Path("build/blackouts")  # a file for each suite, a line for each blackout that was played
+NODES, SERVER = ("n1", "n2", "n3"), "n4"
+HOSTS = ("ctl", *NODES, SERVER)
+KEYS = "database: n4\nusers: [{name: ann}]\nslurm_conf: {SchedulerParameters: 'bf_continue,bf_interval=5'}\n"
+OPTIONS = "allow_other, IdentityFile=/root/key, StrictHostKeyChecking=accept-new"
+SERVES = "install -d -m 1777 /srv/brick; mkdir -p -m 700 /root/.ssh; cat >>/root/.ssh/authorized_keys"
+SHAPES = {
+    "plain": "",
+    "configless": "configless: true\n",
+    "storage": (
+        "scratch: {{size: 1G, tmpdir: true}}\n"
+        "power: {{nodes: n[1-3], suspend_after: 20d, how: {{command: {{suspend: /bin/true, resume: /bin/true}}}}}}\n"
+        "mounts: [{{path: /data, source: 'root@{server}:/srv/brick', type: sshfs, options: [{options}]}}]\n"
+    ),
+    "second": "state_directory: /srv/state\n",
+}
+"""What the cluster file has beside `KEYS`, by the cluster's name; `second` has a backup controller as well.
+
+Where nodes may sleep, Slurm takes jobs back much later.
+"""
+
+KINDS = ("all", "all", "all", "twice", "one", "database", "controller", "others", "late")
+PATIENCE = 120  # seconds after the last host's boot in which the cluster is whole
+UNSAVED = 8.0  # seconds within which slurmctld has written what it told, and the uncertainty of the cut itself
+YOUNG = 10  # seconds in which a job that runs for slurmctld may have no process yet
+
+JOBS = (
+    "sbatch {name} -n{cpus} --wrap 'sleep {seconds}'",
+    "sbatch {name} -n{cpus} --requeue --wrap 'sleep {seconds}'",
+    "sbatch {name} -n{cpus} --no-requeue --wrap 'sleep {seconds}'",
+    "sbatch {name} --array=1-4 --wrap 'sleep {seconds}'",
+    "sbatch {name} -N2 -n2 --wrap 'srun sleep {seconds}'",
+    "sbatch {name} -N3 -n6 --no-requeue --wrap 'srun --mpi=pmi2 sleep {seconds}'",
+    "sbatch {name} -n1 {after} --wrap 'sleep {seconds}'",
+)
+INTERACTIVE = ("srun {name} -n1 --overlap sleep {seconds}", "salloc {name} -N2 -n2 sleep {seconds}")
+AS_ANN = "cd /tmp && exec runuser -u ann -- {}"
+IN_BACKGROUND = "systemd-run --quiet --collect --uid=ann --working-directory=/tmp {}"
+QUEUE = "squeue -h -r -t R,S,CG -o '%A|%T|%S|%N|%j' && date +%s"
+STEPS = "ps -eo args= | sed -n 's/^slurmstepd: \\[\\([0-9]*\\)[.+].*/\\1/p' | sort -u"
+STATES = "sinfo -h -N -p main -o '%N %T' | sort -u"
+IN_SERVICE = {"idle", "mixed", "allocated", "completing", "planned"}
+STATE = "scontrol show config | awk '$1 == \"StateSaveLocation\" {print $3}'"
+
+
+def seeds() -> list[int]:
+    """Those that this run plays: as BLACKOUTS says (`1-100`), one of each cluster with `TURN=all`, or else two."""
+    first, _, last = os.environ.get("BLACKOUTS", "").partition("-")
+    turn = os.environ["TURN"]
+    if first:
+        played = range(int(first), int(last or first) + 1)
+    elif turn == "all":
+        played = SEEDS[: len(SHAPES)]
+    else:
+        two = 2 * int(turn) % len(SEEDS)
+        played = SEEDS[two : two + 2]
+    # A change of the cluster file takes longer than a blackout.
+    return sorted(played, key=lambda seed: seed % len(SHAPES))
+
+
+@dataclass
+class Blackout:
+    """What a seed names.
+
+    Args:
+        seed: the seed.
+        shape: one of `SHAPES`.
+        kind: one of `KINDS`.
+        moment: seconds from the first job to the loss.
+        order: the hosts that lose their power, in the order in which they come back.
+        pauses: seconds before each of them does.
+    """
+
+    seed: int
+    shape: str = ""
+    kind: str = ""
+    moment: float = 0
+    order: list[str] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        chance = random.Random(self.seed)
+        self.shape = tuple(SHAPES)[self.seed % len(SHAPES)]
+        self.kind = chance.choice(KINDS)
+        self.moment = chance.uniform(2, 15)
+        some = {
+            "one": [chance.choice(NODES)],
+            "database": [SERVER],
+            "controller": ["ctl"],
+            "others": [*NODES, SERVER],
+            "late": [chance.choice(NODES)],
+        }
+        self.order = some.get(self.kind, list(HOSTS))
+        chance.shuffle(self.order)
+        self.pauses = [chance.uniform(0, 6) for _ in self.order]
+
+    def __str__(self) -> str:
+        back = ", ".join(f"{pause:.1f} s {host}" for pause, host in zip(self.pauses, self.order, strict=True))
+        return f"blackout {self.seed} ({self.shape}, {self.kind}, after {self.moment:.1f} s; back: {back})"
+
+
+@dataclass
+class Cluster:
+    """The five hosts, and the cluster file without what the shapes add."""
+
+    lab: DeployedLab
+    text: str
+    shape: str = ""
+    accepted: dict[str, tuple[str, float]] = field(default_factory=dict)  # job name to its number, and when
+
+    def becomes(self, shape: str) -> None:
+        """Deploy this shape, unless it is there."""
+        if shape != self.shape:
+            more = SHAPES[shape]
+            if shape == "storage":
+                more = more.format(server=self.lab.lab.host(SERVER).address, options=OPTIONS)
+            text = self.text.replace("[ctl]", f"[ctl, {SERVER}]") if shape == "second" else self.text
+            self.lab.inventory_path.write_text(text + KEYS + more)
+            self.lab.deploy()
+            self.shape = shape
+
+    def work(self, blackout: Blackout) -> None:
+        """Submit jobs of all kinds until the moment of the loss."""
+        chance = random.Random(-blackout.seed)
+        begun, number, last = time.monotonic(), 0, ""
+        while number < 4 or time.monotonic() - begun < blackout.moment:
+            time.sleep(chance.uniform(0.2, 1))
+            number += 1
+            name = f"b{blackout.seed}-{number}"
+            words = {
+                "name": f"-J {name} --mem=50 -t 10",
+                "cpus": chance.randint(1, 3),
+                "seconds": chance.randint(4, 40),
+            }
+            words["after"] = f"-d afterany:{last}" if last else ""
+            if chance.random() < 0.2:
+                self.lab.on("ctl", IN_BACKGROUND.format(chance.choice(INTERACTIVE).format(**words)))
+            else:
+                script = chance.choice(JOBS).format(**words).replace("sbatch", "sbatch --parsable -o /dev/null", 1)
+                last = self.lab.on("ctl", AS_ANN.format(script))
+                self.accepted[name] = (last, time.monotonic())
+
+    def loses(self, blackout: Blackout) -> float:
+        """Cut the power of the hosts, and give it back; the moment at which the controller lost it, or 0."""
+        cut = 0.0
+        for number in range(2 if blackout.kind == "twice" else 1):
+            if "ctl" in blackout.order:
+                lab.kill_host(self.lab.lab, "ctl")
+                cut = cut or time.monotonic()
+            for host in blackout.order:
+                if host != "ctl":
+                    lab.kill_host(self.lab.lab, host)
+            if blackout.kind == "late":
+                # What slurmctld itself does after SlurmdTimeout, as its own user.
+                down = f"NodeName={blackout.order[0]} State=DOWN Reason='Not responding'"
+                self.lab.on("ctl", f"runuser -u slurm -- scontrol update {down}")
+            for pause, host in zip(blackout.pauses, blackout.order, strict=True):
+                time.sleep(pause)
+                lab.start_host(self.lab.lab, host)
+            if number == 0 and blackout.kind == "twice":
+                time.sleep(blackout.moment)
+        return cut
+
+    def complaints(self) -> list[str]:
+        """What is not as it has to be; empty for a whole cluster."""
+        found: list[str] = []
+        queue = self.lab.on("ctl", QUEUE, check=False).splitlines()
+        nodes = dict(line.split() for line in self.lab.on("ctl", STATES, check=False).splitlines())
+        found += [f"{node} is {nodes.get(node)}" for node in NODES if nodes.get(node) not in IN_SERVICE]
+        if not queue:
+            return ["slurmctld does not answer"]
+        if "sacctmgr" not in self.lab.on(
+            "ctl", "timeout 10 sacctmgr -nP show cluster >/dev/null && echo sacctmgr", check=False
+        ):
+            found.append("slurmdbd does not answer")
+        steps = {node: set(self.lab.on(node, STEPS).split()) for node in NODES}
+        now = int(queue.pop())
+        for line in queue:
+            job, state, start, where, name = line.split("|")
+            begun = time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%S"))
+            gone = [node for node in hosts_of(where) if job not in steps[node]]
+            if gone and now - begun > YOUNG:
+                found.append(
+                    f"job {job} ({name}) is {state} since {now - begun:.0f} s on {','.join(gone)}, without a process"
+                )
+        return found
+
+    def rests(self) -> None:
+        """Have no jobs and a whole cluster before what comes next; nodes that stayed down are given back, once told."""
+        self.accepted.clear()
+        self.lab.on("ctl", "scancel -u ann", check=False)
+        down = "sinfo -h -N -p main -t down -o %N | sort -u | xargs -r -I@ scontrol update NodeName=@ State=RESUME"
+        eventually(
+            lambda: self.lab.on("ctl", f"{down}; squeue -h -o %i", check=False) == "" and not self.complaints(),
+            lambda: f"{self.complaints()}; {self.lab.on('ctl', 'squeue', check=False)}",
+            90,
+        )
+
+    def lost(self) -> dict[str, tuple[str, float]]:
+        """The jobs that sbatch had accepted and slurmctld does not know."""
+        known = set(self.lab.on("ctl", "squeue -h -t all -o %j").split())
+        return {name: one for name, one in self.accepted.items() if name not in known}
+
+    def has_named(self, lost: dict[str, tuple[str, float]]) -> None:
+        """Wait until the journal of the controller names each lost job that the database knows."""
+        recorded = "sacct -a -X -n -P -o JobIDRaw,JobName -S now-1hours"
+        names = dict(line.split("|")[::-1] for line in self.lab.on("ctl", recorded).splitlines())
+        wanted = {names[name] for name in lost if name in names}
+        said = "journalctl -q -u slurmfab-recovery -o cat | sed -n 's/^job \\([0-9]*\\) .* is lost.*/\\1/p'"
+        eventually(
+            lambda: wanted <= set(self.lab.on("ctl", said).split()),
+            lambda: f"{wanted} of {lost}: {self.lab.on('ctl', said)}",
+            90,
+        )
+
+
+def hosts_of(where: str) -> list[str]:
+    """The compute nodes of a hostlist such as `n[1-2]` or `n1,n3`."""
+    return [node for node in NODES if re.search(rf"\b{node}\b", where) or in_range(where, int(node[1:]))]
+
+
+def in_range(where: str, number: int) -> bool:
+    """Whether the hostlist has brackets with this number in them."""
+    inside = re.search(r"n\[([\d,-]+)\]", where)
+    parts = inside.group(1).split(",") if inside else []
+    return any(int(part.split("-")[0]) <= number <= int(part.split("-")[-1]) for part in parts)
+
+
+@pytest.fixture(scope="module", params=in_turn("blackouts"))
+def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Cluster]:
+    with stock.copy(request.param, nodes=4, shared=("/srv/state",)) as made:
+        made.on("ctl", "install -d -o slurm -g slurm -m 700 /srv/state")
+        made.on("ctl", "ssh-keygen -q -t ed25519 -N '' -f /root/key")
+        private, public = made.on("ctl", "cat /root/key"), made.on("ctl", "cat /root/key.pub")
+        for node in NODES:
+            made.on(node, f"umask 077; cat >/root/key <<'END'\n{private}\nEND")
+        made.on(SERVER, f"{SERVES} <<'END'\n{public}\nEND")
+        text = made.inventory_path.read_text().replace("n[1-4]", "n[1-3]")
+        yield Cluster(made, text)
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_after_a_blackout_the_cluster_is_whole_within_two_minutes_and_no_job_that_was_saved_is_lost(
+    cluster: Cluster, seed: int
+) -> None:
+    blackout = Blackout(seed)
+    cluster.becomes(blackout.shape)
+    cluster.rests()
+    cluster.work(blackout)
+    cut = cluster.loses(blackout)
+    since, complaints = time.monotonic(), cluster.complaints()
+    while complaints and time.monotonic() - since < PATIENCE:
+        time.sleep(2)
+        complaints = cluster.complaints()
+    took = time.monotonic() - since
+    lost = cluster.lost()
+    became = f"{'; '.join(complaints) or 'whole'} after {took:.0f} s"
+    note(cluster, f"{blackout}: {became}; {len(cluster.accepted)} jobs, lost {sorted(lost)}")
+    assert complaints == [], blackout
+    assert [name for name, (_, at) in lost.items() if not cut or at < cut - UNSAVED] == [], blackout
+    cluster.has_named(lost)
+    cluster.rests()
+    checked = cluster.lab.slurmfab("check-cluster")
+    note(cluster, f"blackout {seed}: check-cluster ends with {checked.returncode}")
+    assert checked.returncode == 0, words_of(checked)
+
+
+def note(cluster: Cluster, line: str) -> None:
+    """Keep a line about what was played."""
+    NOTED.mkdir(parents=True, exist_ok=True)
+    with (NOTED / f"{cluster.lab.lab.suite}.txt").open("a") as file:
+        file.write(f"{line}\n")

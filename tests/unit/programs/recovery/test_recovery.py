@@ -1,0 +1,190 @@
+"""What the recovery program asks of Slurm, by what Slurm says, as tables; Slurm's commands are a stand-in."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.programs.recovery import main as recovery
+
+NOW = int(time.time())
+OWN = socket.gethostname().partition(".")[0]
+ME = recovery.pwd.getpwuid(recovery.os.getuid()).pw_name
+ASKS = ["scontrol update NodeName=n1 State=UNDRAIN"]
+
+
+def at(seconds: int) -> str:
+    """A time so many seconds ago, as Slurm prints it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW - seconds))
+
+
+def node(state: str = "MIXED", *, name: str = "n1", booted: int = 100, reason: str = "", by: str = ME) -> str:
+    why = f" Reason={reason} [{by}@{at(50)}]" if reason else ""
+    return f"NodeName={name} State={state} BootTime={at(booted)} SlurmdStartTime={at(booted - 5)}{why}"
+
+
+def job(number: int = 7, *, batch: int = 1, requeue: int = 1, began: int = 300, where: str = "n1") -> list[str]:
+    return [str(number), str(batch), str(requeue), at(began), where, "ann"]
+
+
+class Slurm(Context):
+    """STAND-IN for Slurm's commands: answers as it is told, and notes what would change something."""
+
+    def __init__(self, **told: Any) -> None:
+        super().__init__()
+        self.changes: list[str] = []
+        self.told = {"up": 90, "returns": 1, "nodes": [node()], "jobs": [], "alive": [], "queue": 0, "lost": "", **told}
+
+    def run(self, argv: Sequence[str], *_: Any, env: Any = None, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        told, words = self.told, " ".join(argv)
+        if words == "scontrol ping":
+            said = f"Slurmctld(primary) at {told.get('acting', OWN)} is UP\nSlurmctld(backup) at {OWN} is UP\n"
+        elif words == "scontrol show config":
+            said = f"BOOT_TIME = {at(told['up'])}\nReturnToService = {told['returns']}\n"
+            said += "AccountingStorageType = accounting_storage/slurmdbd\n"
+        elif "show node" in words:
+            said = "\n".join(told["nodes"])
+        elif argv[0] == "squeue":
+            mark = env["SQUEUE_FORMAT2"].partition(":")[2].partition(",")[0]
+            said = "".join("".join(field + mark for field in row) + "\n" for row in told["jobs"])
+        elif argv[0] == "sstat":
+            said = "".join(f"{one}.extern||\n" for one in told["alive"])
+        elif argv[0] == "sdiag":
+            said = f"DBD Agent queue size: {told['queue']}\n"
+        elif argv[0] == "sacct":
+            said = "ann\n"
+        else:
+            said = told["lost"] if argv[0] == "sacctmgr" else ""
+            self.changes.append(words)
+        return subprocess.CompletedProcess(argv, 0, said.encode(), b"")
+
+
+def changes(memory: Path, **told: Any) -> list[str]:
+    """The commands by which a run changes something."""
+    slurm = Slurm(**told)
+    assert recovery.recover(slurm, str(memory)) == 0
+    return slurm.changes
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    return tmp_path / "state.json"
+
+
+@pytest.fixture
+def later(memory: Path) -> Path:
+    """The memory of a controller whose nodes have registered once more, and whose lost jobs are told."""
+    memory.write_text(json.dumps({"asked": float(NOW - 90), "told": True}))
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("told", "asks"),
+    [
+        ({}, ASKS),
+        ({"nodes": [node("ALLOCATED")]}, ASKS),
+        ({"up": 15}, []),
+        ({"acting": "another"}, []),
+        ({"nodes": [node("IDLE")]}, []),
+        ({"nodes": [node("MIXED+DRAIN")]}, []),
+        ({"nodes": [node("ALLOCATED+NOT_RESPONDING")]}, []),
+        ({"nodes": [node("MIXED+MAINTENANCE")]}, []),
+        ({"nodes": [node("ALLOCATED+POWERING_UP")]}, []),
+        ({"jobs": [job()]}, ASKS),
+    ],
+)
+def test_when_slurmctld_has_been_up_for_half_a_minute_then_nodes_with_jobs_register_once_more(
+    memory: Path, told: dict[str, Any], asks: list[str]
+) -> None:
+    assert changes(memory, **told) == asks
+
+
+def test_nodes_register_once_more_after_each_start_of_slurmctld_and_not_again(memory: Path) -> None:
+    assert [changes(memory, queue=1) for _ in range(3)] == [ASKS, [], []]
+    assert changes(memory, up=60) == ASKS
+
+
+@pytest.mark.parametrize(
+    ("told", "ends"),
+    [
+        ({"jobs": [job()]}, ["scontrol requeue 7"]),
+        ({"jobs": [job(requeue=0)]}, ["scancel --quiet -- 7"]),
+        ({"jobs": [job(batch=0)]}, ["scancel --quiet -- 7"]),
+        ({"jobs": [job()], "alive": [7]}, []),
+        ({"jobs": [job(began=50)]}, []),
+        ({"jobs": [job(began=101)]}, []),
+        ({"jobs": [job(batch=0, began=95)], "nodes": [node(booted=9000)]}, ["scancel --quiet -- 7"]),
+        ({"jobs": [job(batch=1, began=95)], "nodes": [node(booted=9000)]}, []),
+        ({"jobs": [job()], "nodes": [node("MIXED+DRAIN")]}, ["scontrol requeue 7"]),
+        ({"jobs": [job()], "nodes": [node("MIXED+NOT_RESPONDING")]}, []),
+        ({"jobs": [job()], "nodes": [node(booted=9000)], "up": 2000}, []),
+    ],
+)
+def test_a_job_without_a_process_of_before_its_nodes_boot_then_waits_again_or_has_ended(
+    later: Path, told: dict[str, Any], ends: list[str]
+) -> None:
+    later.write_text(json.dumps({"asked": float(NOW - told.get("up", 90)), "told": True}))
+    assert changes(later, **told) == ends
+
+
+@pytest.mark.parametrize(
+    ("told", "resumed"),
+    [
+        ({}, True),
+        ({"nodes": [node("DOWN", reason="Not responding : Not responding")]}, True),
+        ({"nodes": [node("DOWN", reason=f"bad memory : {recovery.REBOOTED}")]}, False),
+        ({"returns": 0}, False),
+        ({"returns": 2}, False),
+        ({"nodes": [node("DOWN", reason=recovery.REBOOTED, by="root-or-so")]}, False),
+        ({"nodes": [node("DOWN", reason="bad memory")]}, False),
+        ({"nodes": [node("DOWN+DRAIN", reason=recovery.REBOOTED)]}, False),
+        ({"nodes": [node("DOWN+NOT_RESPONDING", reason=recovery.REBOOTED)]}, False),
+    ],
+)
+def test_a_node_that_is_down_for_its_reboot_alone_then_comes_back(
+    later: Path, told: dict[str, Any], resumed: bool
+) -> None:
+    rebooted = [node("DOWN", reason=recovery.REBOOTED)]
+    wanted = ["scontrol update NodeName=n1 State=RESUME"] if resumed else []
+    assert changes(later, **{"nodes": rebooted, **told}) == wanted
+
+
+def test_a_node_that_reboots_for_the_fourth_time_in_a_day_then_stays_down_and_says_why(later: Path) -> None:
+    rebooted = [node("DOWN", reason=recovery.REBOOTED)]
+    found = [changes(later, nodes=rebooted) for _ in range(4)]
+    assert found[:3] == [["scontrol update NodeName=n1 State=RESUME"]] * 3
+    reason = "Node unexpectedly rebooted more than 3 times within a day"
+    assert found[3] == [f"scontrol update NodeName=n1 Reason={reason}"]
+    kept = json.loads(later.read_text())
+    later.write_text(json.dumps({**kept, "returns": {"n1": [NOW - 90000]}}))
+    assert changes(later, nodes=rebooted) == ["scontrol update NodeName=n1 State=RESUME"]
+
+
+def test_jobs_that_slurmctld_has_lost_are_named_and_ended_once_slurmdbd_knows_what_slurmctld_knows(
+    later: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later.write_text(json.dumps({"asked": float(NOW - 90), "told": False}))
+    assert changes(later, queue=3) == []
+    lost = f"NOTE: Runaway jobs are jobs that do not exist\n12|PENDING|{NOW - 300}\n"
+    asked, ended = changes(later, lost=lost)
+    assert (asked, ended) == (ended.replace(" --immediate", ""), ended)
+    assert asked != ended
+    assert "job 12 of ann is lost: slurmctld stopped before it had saved it (PENDING" in capsys.readouterr().err
+    assert changes(later, lost=lost) == []
+
+
+def test_older_jobs_that_slurmctld_does_not_know_are_told_and_left_to_an_administrator(
+    later: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later.write_text(json.dumps({"asked": float(NOW - 90), "told": False}))
+    (asked,) = changes(later, lost=f"12|PENDING|{NOW - 300}\n13|RUNNING|{NOW - 9 * 86400}\n")
+    assert "immediate" not in asked
+    assert "also old ones: sacctmgr show runawayjobs" in capsys.readouterr().err
