@@ -1,7 +1,7 @@
 """A hundred losses of power under a day of jobs: what a deployment leaves behind makes the cluster whole by itself.
 
-A seed names each: the cluster, which hosts lose their power, when, and how they come back. On five hosts: a controller,
-three compute nodes, and n4 with the database, which also serves a directory or is the second controller.
+A seed names each: the cluster, which hosts lose their power, when, and how they come back. Of five hosts, one is the
+controller, three compute, and n4 serves a directory, or is the second controller, and has the database on one suite.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 from lab_cluster import DeployedLab, eventually
 from lab_user import words_of
 from stock import Stock, in_turn
+from suites import NEWEST
 
 from slurmfab import lab
 
@@ -27,7 +28,9 @@ SEEDS = range(1, 101)
 NOTED = Path("build/blackouts")  # a file for each suite, a line for each blackout that was played
 NODES, SERVER = ("n1", "n2", "n3"), "n4"
 HOSTS = ("ctl", *NODES, SERVER)
-KEYS = "database: n4\nusers: [{name: ann}]\nslurm_conf: {SchedulerParameters: 'bf_continue,bf_interval=5'}\n"
+KEYS = (
+    "database: {database}\nusers: [{{name: ann}}]\nslurm_conf: {{SchedulerParameters: 'bf_continue,bf_interval=5'}}\n"
+)
 OPTIONS = "allow_other, IdentityFile=/root/key, StrictHostKeyChecking=accept-new"
 SERVES = "install -d -m 1777 /srv/brick; mkdir -p -m 700 /root/.ssh; cat >>/root/.ssh/authorized_keys"
 SHAPES = {
@@ -90,6 +93,7 @@ class Blackout:
 
     Args:
         seed: the seed.
+        database: the host with the database.
         shape: one of `SHAPES`.
         kind: one of `KINDS`.
         moment: seconds from the first job to the loss.
@@ -98,6 +102,7 @@ class Blackout:
     """
 
     seed: int
+    database: str
     shape: str = ""
     kind: str = ""
     moment: float = 0
@@ -111,7 +116,7 @@ class Blackout:
         self.moment = chance.uniform(2, 15)
         some = {
             "one": [chance.choice(NODES)],
-            "database": [SERVER],
+            "database": [self.database],
             "controller": ["ctl"],
             "others": [*NODES, SERVER],
             "late": [chance.choice(NODES)],
@@ -131,6 +136,7 @@ class Cluster:
 
     lab: DeployedLab
     text: str
+    database: str
     shape: str = ""
     accepted: dict[str, tuple[str, float]] = field(default_factory=dict)  # job name to its number, and when
 
@@ -141,7 +147,7 @@ class Cluster:
             if shape == "storage":
                 more = more.format(server=self.lab.lab.host(SERVER).address, options=OPTIONS)
             text = self.text.replace("[ctl]", f"[ctl, {SERVER}]") if shape == "second" else self.text
-            self.lab.inventory_path.write_text(text + KEYS + more)
+            self.lab.inventory_path.write_text(text + KEYS.format(database=self.database) + more)
             self.lab.deploy()
             self.shape = shape
 
@@ -191,7 +197,7 @@ class Cluster:
         """What is not as it has to be; empty for a whole cluster."""
         found: list[str] = []
         queue = self.lab.on("ctl", QUEUE, check=False).splitlines()
-        nodes = dict(line.split() for line in self.lab.on("ctl", STATES, check=False).splitlines())
+        nodes = dict(line.rstrip("-").split() for line in self.lab.on("ctl", STATES, check=False).splitlines())
         found += [f"{node} is {nodes.get(node)}" for node in NODES if nodes.get(node) not in IN_SERVICE]
         if not queue:
             return ["slurmctld does not answer"]
@@ -254,7 +260,8 @@ def in_range(where: str, number: int) -> bool:
 
 @pytest.fixture(scope="module", params=in_turn("blackouts"))
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Cluster]:
-    with stock.copy(request.param, nodes=4, shared=("/srv/state",)) as made:
+    database = "ctl" if request.param == NEWEST else SERVER
+    with stock.copy(request.param, nodes=4, database=database == "ctl", shared=("/srv/state",)) as made:
         made.on("ctl", "install -d -o slurm -g slurm -m 700 /srv/state")
         made.on("ctl", "ssh-keygen -q -t ed25519 -N '' -f /root/key")
         private, public = made.on("ctl", "cat /root/key"), made.on("ctl", "cat /root/key.pub")
@@ -262,14 +269,14 @@ def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Cluster]:
             made.on(node, f"umask 077; cat >/root/key <<'END'\n{private}\nEND")
         made.on(SERVER, f"{SERVES} <<'END'\n{public}\nEND")
         text = made.inventory_path.read_text().replace("n[1-4]", "n[1-3]")
-        yield Cluster(made, text)
+        yield Cluster(made, text, database)
 
 
 @pytest.mark.parametrize("seed", seeds())
 def test_after_a_blackout_the_cluster_is_whole_within_two_minutes_and_no_job_that_was_saved_is_lost(
     cluster: Cluster, seed: int
 ) -> None:
-    blackout = Blackout(seed)
+    blackout = Blackout(seed, cluster.database)
     cluster.becomes(blackout.shape)
     cluster.rests()
     cluster.work(blackout)

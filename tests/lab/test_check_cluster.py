@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, eventually
 from stock import shared_in_turn
 
 from slurmfab import lab
@@ -296,13 +296,16 @@ def test_test_jobs_when_the_queue_is_full_then_wait_for_nobody_and_take_nothing_
 def test_a_host_without_power_is_one_failure_and_exit_code_3(whole_again: DeployedLab) -> None:
     # A job that has not quite ended there would keep the node, for slurmctld would not hear of its end.
     whole_again.until("ctl", "squeue -h; sinfo -h -o '%D %t'", "3 idle")
+    booted = "scontrol show node n3 | grep -o 'BootTime=[^ ]*'"
+    before = whole_again.on("ctl", booted)
     lab.kill_host(whole_again.lab, "n3")
     try:
         found = checked(whole_again, "--only", "daemons,munge,ssh")
     finally:
         lab.start_host(whole_again.lab, "n3")
-        # Slurm sets a node down once it hears that it has booted; a deployment before that finds nothing to resume.
-        whole_again.until("ctl", "sinfo -h -n n3 -o %t; squeue -h -o '%i %j %T %N'", "down")
+        # Slurm sets a node down once it hears that it has booted, and the controller gives it back by itself.
+        eventually(lambda: whole_again.on("ctl", booted) != before, "n3 has registered")
+        whole_again.until("ctl", "sinfo -h -n n3 -o %t; squeue -h -o '%i %j %T %N'", "idle")
     assert found.having("failed") == {("n3", "reachable.host_is_reachable")}
     left_out = [one for one in found.told["checks"] if one["host"] == "n3" and one["outcome"] == "not run"]
     assert {one["cause"] for one in left_out} == {"n3 is unreachable."}
