@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import DeployedLab, eventually
-from lab_user import words_of
 from stock import Stock, in_turn
 from suites import NEWEST
 
@@ -153,6 +152,8 @@ class Cluster:
 
     def work(self, blackout: Blackout) -> None:
         """Submit jobs of all kinds until the moment of the loss."""
+        # As if it were another day: a node that reboots a fourth time within one stays down.
+        self.lab.on("ctl", "rm -f /run/slurmfab-recovery/state.json")
         chance = random.Random(-blackout.seed)
         begun, number, last = time.monotonic(), 0, ""
         while number < 4 or time.monotonic() - begun < blackout.moment:
@@ -293,9 +294,10 @@ def test_after_a_blackout_the_cluster_is_whole_within_two_minutes_and_no_job_tha
     assert [name for name, (_, at) in lost.items() if not cut or at < cut - UNSAVED] == [], blackout
     cluster.has_named(lost)
     cluster.rests()
-    checked = cluster.lab.slurmfab("check-cluster")
-    note(cluster, f"blackout {seed}: check-cluster ends with {checked.returncode}")
-    assert checked.returncode == 0, words_of(checked)
+    found = cluster.lab.checks()
+    failed = [f"{one['check']} on {one['host']}: {one['cause']}" for one in found if one["outcome"] == "failed"]
+    note(cluster, f"blackout {seed}: check-cluster: {'; '.join(failed) or 'green'}")
+    assert failed == []
 
 
 def note(cluster: Cluster, line: str) -> None:

@@ -114,7 +114,7 @@ def daemons_of(
         key: user, group and mode of the munge key; empty for none.
         stopped: the unit whose process a signal has stopped.
     """
-    rules: dict[str, Rule] = {}
+    rules: dict[str, Rule] = timer("slurmfab-recovery")
     for number, name in enumerate(("munge", "mariadb", "slurmdbd", "slurmctld", "slurmd")):
         pid = 0 if start is None else 70 + number
         rules |= unit(name, ActiveState="active" if pid else "inactive", UnitFileState="enabled", MainPID=str(pid))

@@ -360,11 +360,7 @@ class Cluster(Model):
         bool, Field(description="Whether slurm.conf has a hidden partition for slurmfab's own jobs.")
     ] = True
     restart_daemons: Annotated[
-        bool,
-        Field(
-            description="Whether systemd starts MUNGE and Slurm's daemons again when they crash, and controllers make "
-            "the cluster whole after a loss of power."
-        ),
+        bool, Field(description="Whether crashed daemons start again, and a power cut heals by itself.")
     ] = True
     bundle: Annotated[Bundles, Field(description="Packages for hosts without a mirror, from fab bundle.")] = ()
     slurm_ssh: SlurmSshOrLogins = SlurmSsh()

@@ -102,6 +102,7 @@ PHASES = (
     Phase("ssh", ssh.trust, needs=OWN),
     Phase("user ssh", user_ssh.resources, needs=OWN, taken_back=True),
     Phase("daemon units", restarts.resources, needs=OWN),
+    Phase("recovery", recovery.resources, needs=OWN, taken_back=True),
     Phase("munge", munge.resources, needs=OWN),
     Phase("token keys", rest.keys, needs=OWN),
     Phase("database", database.resources, needs=OWN),
@@ -136,7 +137,6 @@ PHASES = (
     Phase("gpu checks", gpu_checks.resources),
     Phase("idle gpus", idle_gpus.resources, taken_back=True),
     Phase("power", power.timer, taken_back=True),
-    Phase("recovery", recovery.resources, taken_back=True),
     Phase("carried files", configless.carried),
     Phase("lost jobs", daemons.lost_jobs),
 )

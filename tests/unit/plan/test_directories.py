@@ -59,7 +59,10 @@ def planned(more: str = ELSEWHERE) -> PlanInput:
 def directories(wanted: PlanInput, host: str) -> dict[str, tuple[str, bool]]:
     """User, and whether it stays as it is, by path of each directory in the phases about Slurm's files."""
     plan = make_plan(wanted, (host,))
-    found: list[Any] = [one for phase, one in plan.of_host(host) if one.kind == "directory" and phase.name != "munge"]
+    others = ("munge", "recovery")
+    found: list[Any] = [
+        one for phase, one in plan.of_host(host) if one.kind == "directory" and phase.name not in others
+    ]
     return {one.path: (one.owner, one.kept) for one in found}
 
 

@@ -170,7 +170,7 @@ def end_lost(context: Context, config: Mapping[str, Any], now: float) -> bool:
     lines = done.stdout.decode(errors="replace").splitlines()
     lost = [line.split("|") for line in lines if re.fullmatch(r"\d+\|\w+\|\d+", line)]
     if any(now - int(submitted) > LOST_LATELY for _, _, submitted in lost):
-        starting.log("slurmdbd has active jobs that slurmctld does not know, also old ones: sacctmgr show runawayjobs")
+        starting.log("slurmdbd has active jobs that slurmctld does not know, also old ones; all are left to an admin")
         return True
     for job, state, _ in lost:
         user = context.run(commands.recorded(job, "User"), seconds=SECONDS).stdout.decode(errors="replace").split()
