@@ -55,6 +55,17 @@ def test_a_mount_that_is_not_the_wanted_one_is_told(table: str, why: str) -> Non
         look(table)
 
 
+def test_a_mount_that_failed_at_boot_is_mounted_by_its_use() -> None:
+    shell = RuledShell({TABLE: ROOT + HOME.replace("nas:", "gone:") + WAITING})
+
+    def use(_: str) -> str:
+        shell.rules[TABLE] = ROOT + HOME + WAITING
+        return ""
+
+    shell.rules["stat -c %m /home/."] = use
+    test_storage.test_mounts_are_there(CheckedHost("n1", shell), MOUNTED)
+
+
 def test_files_are_written_on_one_host_and_read_on_the_next_by_root_and_a_user_and_removed() -> None:
     writer, reader = share({}, {})
     assert any("su -s /bin/sh ann" in one and "/home/ann/.slurmfab-check-" in one for one in writer.commands)
