@@ -172,9 +172,10 @@ def end_lost(context: Context, config: Mapping[str, Any], now: float) -> bool:
     if any(now - int(submitted) > LOST_LATELY for _, _, submitted in lost):
         starting.log("slurmdbd has active jobs that slurmctld does not know, also old ones; all are left to an admin")
         return True
-    for job, state, _ in lost:
-        user = context.run(commands.recorded(job, "User"), seconds=SECONDS).stdout.decode(errors="replace").split()
-        named = (job, user[0] if user else "somebody", state)
+    for job, state, submitted in lost:
+        # slurmctld may have given its number to another job since.
+        records = commands.records_of([job], ("Submit", "User"), "--allocations").ask(context, SECONDS)
+        named = (job, next((user for at, user in records if at == submitted), "somebody"), state)
         starting.log("job %s of %s is lost: slurmctld stopped before it had saved it (%s in slurmdbd)" % named)
     if lost:
         context.must(commands.END_RUNAWAY_JOBS, seconds=2 * SECONDS)
