@@ -30,6 +30,7 @@ SLURMS_OWN = r"(?:Not responding|%s)(?: : (?:Not responding|%s))*" % (REBOOTED, 
 DAY, MOST_RETURNS = 86400, 3  # a node that reboots more often in a day has another fault than its power
 LOST_LATELY = 7 * DAY  # slurmdbd would count anew since the first lost job, and older ones are not of this loss
 SECONDS = 30.0  # time limit of one command
+LONG_PROLOG = 300  # seconds after which Slurm ends a Prolog (PrologEpilogTimeout, as slurmfab sets it)
 JOBS_AT_ONCE = 200  # how many jobs one sstat is asked about
 
 _SETTING = r"^(\S+)\s+= (.*)$"
@@ -65,7 +66,7 @@ def recover(context: Context, memory: str) -> int:
         register(context, states)
         remembered.update(asked=started, told=False)
     elif now - max([started, *begun]) < LOOKS_BACK:
-        end_jobs(context, nodes, states, started)
+        end_jobs(context, config, nodes, states, started)
         remembered["told"] = remembered.get("told") or end_lost(context, config, now)
     replaced_file.write(memory, json.dumps(remembered))
     return 0
@@ -113,22 +114,34 @@ def register(context: Context, states: Mapping[str, NodeState]) -> None:
 
 
 def end_jobs(
-    context: Context, nodes: Mapping[str, Mapping[str, str]], states: Mapping[str, NodeState], started: float
+    context: Context,
+    config: Mapping[str, str],
+    nodes: Mapping[str, Mapping[str, str]],
+    states: Mapping[str, NodeState],
+    started: float,
 ) -> None:
     """End jobs without a process of before the boot of a node of theirs, or of before slurmctld's start if interactive.
 
     slurmctld itself has ended most of them when the nodes registered.
     """
     booted = {name: commands.moment(one.get("BootTime", "")) or 0.0 for name, one in nodes.items()}
+    # Without Contain, an allocation has no process while nobody uses it, and none before its Prolog has ended.
+    has_prolog = any(key == "Prolog" or key.startswith("Prolog[") for key, value in config.items() if value != "(null)")
+    gathers = not config.get("JobAcctGatherType", "none").endswith(("none", "(null)"))  # or else sstat knows no step
+    is_contained = gathers and "Contain" in config.get("PrologFlags", "")
+    oldest = min(started, time.time() - LONG_PROLOG) if has_prolog else started
     suspects = {}
-    fields = ("JobID", "BatchFlag", "Requeue", "StartTime", "NodeList", "UserName")
-    for job, batch, requeue, start, where, user in commands.jobs(fields, "--array", "--states=R,S").ask(context):
+    fields = ("JobID", "State", "BatchFlag", "Requeue", "StartTime", "NodeList", "UserName")
+    for job, state, batch, requeue, start, where, user in commands.jobs(fields, "--array", "--states=R,S").ask(context):
         began = commands.moment(start)
-        if began is None or (began >= started and began >= max(booted.values())):
+        # A job that waits for its nodes to boot is CONFIGURING, which squeue counts among those that run.
+        if began is None or state not in ("RUNNING", "SUSPENDED") or began >= max(started, *booted.values()):
             continue
         hosts = names_in(context, where)
-        is_before = any(booted.get(host, 0.0) > began + MARGIN for host in hosts) or (batch == "0" and began < started)
-        if is_before and all(host in states and states[host].answers for host in hosts):
+        is_left = is_contained and batch == "0" and began < oldest
+        if not is_left and not any(booted.get(host, 0.0) > began + MARGIN for host in hosts):
+            continue
+        if all(host in states and states[host].answers for host in hosts):
             suspects[job] = (batch == "1" and requeue == "1", where, user)
     alive = with_processes(context, suspects)
     for job, (requeued, where, user) in suspects.items():

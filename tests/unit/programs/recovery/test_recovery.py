@@ -20,6 +20,7 @@ from slurmfab.on_hosts.programs.recovery import main as recovery
 NOW = int(time.time())
 OWN = socket.gethostname().partition(".")[0]
 ME = pwd.getpwuid(os.getuid()).pw_name
+CONTAINS = "Prolog = (null)\nPrologFlags = Alloc,Contain\nJobAcctGatherType = jobacct_gather/cgroup\n"
 ASKS = ["scontrol update NodeName=n1 State=UNDRAIN"]
 
 
@@ -33,8 +34,8 @@ def node(state: str = "MIXED", *, name: str = "n1", booted: int = 100, reason: s
     return f"NodeName={name} State={state} BootTime={at(booted)} SlurmdStartTime={at(booted - 5)}{why}"
 
 
-def job(number: int = 7, *, batch: int = 1, requeue: int = 1, began: int = 300, where: str = "n1") -> list[str]:
-    return [str(number), str(batch), str(requeue), at(began), where, "ann"]
+def job(state: str = "RUNNING", *, batch: int = 1, requeue: int = 1, began: int = 300) -> list[str]:
+    return ["7", state, str(batch), str(requeue), at(began), "n1", "ann"]
 
 
 class Slurm(Context):
@@ -43,7 +44,17 @@ class Slurm(Context):
     def __init__(self, **told: Any) -> None:
         super().__init__()
         self.changes: list[str] = []
-        self.told = {"up": 90, "returns": 1, "nodes": [node()], "jobs": [], "alive": [], "queue": 0, "lost": "", **told}
+        self.told = {
+            "up": 90,
+            "returns": 1,
+            "nodes": [node()],
+            "jobs": [],
+            "alive": [],
+            "queue": 0,
+            "lost": "",
+            "more": CONTAINS,
+            **told,
+        }
 
     def run(self, argv: Sequence[str], *_: Any, env: Any = None, **__: Any) -> subprocess.CompletedProcess[bytes]:
         told, words = self.told, " ".join(argv)
@@ -51,7 +62,7 @@ class Slurm(Context):
             said = f"Slurmctld(primary) at {told.get('acting', OWN)} is UP\nSlurmctld(backup) at {OWN} is UP\n"
         elif words == "scontrol show config":
             said = f"BOOT_TIME = {at(told['up'])}\nReturnToService = {told['returns']}\n"
-            said += "AccountingStorageType = accounting_storage/slurmdbd\n"
+            said += f"AccountingStorageType = accounting_storage/slurmdbd\n{told['more']}"
         elif "show node" in words:
             said = "\n".join(told["nodes"])
         elif argv[0] == "squeue":
@@ -125,6 +136,9 @@ def test_nodes_register_once_more_after_each_start_of_slurmctld_and_not_again(me
         ({"jobs": [job(began=50)]}, []),
         ({"jobs": [job(began=101)]}, []),
         ({"jobs": [job(batch=0, began=95)], "nodes": [node(booted=9000)]}, ["scancel --quiet -- 7"]),
+        ({"jobs": [job(batch=0, began=95)], "nodes": [node(booted=9000)], "more": "PrologFlags = Alloc\n"}, []),
+        ({"jobs": [job(batch=0, began=95)], "nodes": [node(booted=9000)], "more": "Prolog[0] = /x\n" + CONTAINS}, []),
+        ({"jobs": [job("CONFIGURING")]}, []),
         ({"jobs": [job(batch=1, began=95)], "nodes": [node(booted=9000)]}, []),
         ({"jobs": [job()], "nodes": [node("MIXED+DRAIN")]}, ["scontrol requeue 7"]),
         ({"jobs": [job()], "nodes": [node("MIXED+NOT_RESPONDING")]}, []),
