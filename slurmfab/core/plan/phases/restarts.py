@@ -49,13 +49,15 @@ def drop_ins(plan_input: PlanInput, host: str) -> Iterator[OwnedFile]:
         keeps_sigpipe = daemon == "slurmd" and plan_input.slurm_of(host) >= PASSES_SIGPIPE_ON
         if is_ours or keeps_sigpipe:
             state = plan_input.cluster.state_directory if daemon == "slurmctld" else ""
-            yield OwnedFile(path(daemon), text_of(is_ours, keeps_sigpipe, state))
+            has_database = daemon == "slurmctld" and plan_input.cluster.database is not None
+            yield OwnedFile(path(daemon), text_of(is_ours, keeps_sigpipe, state, has_database))
 
 
 @cache
-def text_of(restarts: bool, keeps_sigpipe: bool, state: str) -> str:
+def text_of(restarts: bool, keeps_sigpipe: bool, state: str, has_database: bool) -> str:
     """The text of a drop-in, the same for all hosts."""
-    return fill("restart.conf", {"restarts": restarts, "keeps_sigpipe": keeps_sigpipe, "state": state})
+    context = {"restarts": restarts, "keeps_sigpipe": keeps_sigpipe, "state": state, "has_database": has_database}
+    return fill("restart.conf", context)
 
 
 def others(plan_input: PlanInput, host: str) -> tuple[str, ...]:
