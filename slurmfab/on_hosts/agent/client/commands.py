@@ -423,8 +423,33 @@ def open_records(user: str = "") -> Table:
     return Table(("sacct", *whose, *options), ("JobIDRaw", "JobID", "User", "State", "Submit", "End"))
 
 
-CLOSE_RUNAWAY: Command = ("sacctmgr", "--immediate", "show", "runawayjobs")
-"""Ends the records of jobs that slurmctld does not know; without `--immediate` it asks, and waits for an answer."""
+LOST = "lost by a crash: slurmctld had not saved it"
+"""The comment of an administrator (AdminComment) on the record of a lost job that was ended."""
+
+
+def comment_on(job: str) -> Command:
+    """Says in the record of a lost job, which slurmdbd takes for completed, what became of it."""
+    (number,) = job_ids([job])
+    return (
+        "sacctmgr",
+        "--immediate",
+        "--quiet",
+        "modify",
+        "job",
+        "where",
+        "JobID=" + number,
+        "set",
+        "AdminComment=" + LOST,
+    )
+
+
+def lost_records(user: str, since: int) -> Table:
+    """The ended records of a user since a time (seconds since 1970); `AdminComment` says which are of lost jobs."""
+    window = ("--starttime=uts%d" % since, "--endtime=now")
+    options = ("--noheader", "--allocations", "--state=COMPLETED")
+    return Table(
+        ("sacct", "--user=" + user, *options, *window), ("JobIDRaw", "JobID", "User", "State", "Submit", "AdminComment")
+    )
 
 
 def node_events(since: int, until: int, fields: Sequence[str], nodes: Sequence[str] = ()) -> Command:

@@ -275,6 +275,24 @@ def runaway(context: Context) -> List[Open]:
     return found
 
 
+def close(context: Context, jobs: Iterable[Tuple[str, int]]) -> None:
+    """End the records of lost jobs, given by number and time of submission, and say in each what became of its job.
+
+    slurmdbd calls an ended one COMPLETED. Where a number was given again there is no comment, which could be about the
+    other job.
+    """
+    context.must(commands.END_RUNAWAY_JOBS, seconds=300)
+    for number, submitted in jobs:
+        if commands.records_of([number], ("Submit",), "--allocations").ask(context, SECONDS) == [[str(submitted)]]:
+            context.run(commands.comment_on(number), seconds=SECONDS)
+
+
+def commented(rows: Iterable[Sequence[str]]) -> List[Open]:
+    """The lost jobs whose records were ended, of rows that `commands.lost_records` has."""
+    return [Open(ident, number, user, state, int(submitted)) for number, ident, user, state, submitted, comment in rows
+            if comment == commands.LOST and submitted.isdigit()]  # fmt: skip
+
+
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """The records of lost jobs as `records`, and as `left` those that are open at the end; for a controller.
 
@@ -282,6 +300,6 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """
     before = runaway(context)
     if request.get("close") and before:
-        context.must(commands.CLOSE_RUNAWAY, seconds=300)
+        close(context, [(one.number, one.submitted) for one in before])
     left = runaway(context) if request.get("close") and before else before
     return {"records": [list(map(str, one)) for one in before], "left": [list(map(str, one)) for one in left]}

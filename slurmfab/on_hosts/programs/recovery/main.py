@@ -19,6 +19,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.agent.core.language import ENGLISH
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.agent.nodes.states import NODES_PER_UPDATE, UNDER_WAY, NodeState, records, state_of
 from slurmfab.on_hosts.programs import replaced_file, starting
 
@@ -191,5 +192,5 @@ def end_lost(context: Context, config: Mapping[str, Any], now: float) -> bool:
         named = (job, next((user for at, user in records if at == submitted), "somebody"), state)
         starting.log("job %s of %s is lost: slurmctld stopped before it had saved it (%s in slurmdbd)" % named)
     if lost:
-        context.must(commands.END_RUNAWAY_JOBS, seconds=2 * SECONDS)
+        lost_jobs.close(context, [(job, int(submitted)) for job, _, submitted in lost])
     return True

@@ -16,6 +16,7 @@ SECONDS = 15.0  # how long Slurm has to answer all questions. slurmctld on a bus
 PATIENCE = 1.0  # after so many seconds, `scontrol ping` tells whether there is anything to wait for
 LONGEST = 64 << 20  # the most bytes of an answer: 100,000 nodes or jobs
 
+TOLD_SECONDS = 7 * 86400  # for so long users are told of a job that a crash has lost
 CHUNK = 1 << 16
 SITE_SETTINGS = ("SQUEUE_", "SINFO_", "SACCT", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN")
 """Beginnings of the variables with which users change what Slurm's commands print, or which jobs they mean."""
@@ -236,6 +237,12 @@ def jobs_of(user: str) -> Tuple[Question, Table]:
 def open_records(user: str) -> Tuple[Question, Table]:
     """The jobs of a user that slurmdbd has as not ended, and what reads the rows; `lost_jobs.unknown` judges them."""
     table = commands.open_records(user)
+    return Question(table.argv, table.env), table
+
+
+def ended_records(user: str) -> Tuple[Question, Table]:
+    """The jobs of a user that slurmdbd has as ended lately, likewise; `lost_jobs.commented` tells the lost ones."""
+    table = commands.lost_records(user, int(time.time()) - TOLD_SECONDS)
     return Question(table.argv, table.env), table
 
 

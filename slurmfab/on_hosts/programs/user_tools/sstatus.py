@@ -103,8 +103,9 @@ def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
     ours = settings.read()
     own, table = asking.jobs_of(user.pw_name)
     records, recorded = asking.open_records(user.pw_name)
+    ended, of_ended = asking.ended_records(user.pw_name)
     started = asking.Started({
-        **({"records": records} if ours.get("records") else {}),
+        **({"records": records, "ended": ended} if ours.get("records") else {}),
         "jobs": own,
         "nodes": asking.NODES,
         "partitions": asking.PARTITIONS,
@@ -122,7 +123,8 @@ def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
         rows = table.rows(answers["jobs"].must)
     except ResourceFailed as error:
         raise asking.Silent(str(error)) from None
-    found = state.state(person, answers, rows, ours, forgotten(answers, recorded, rows))
+    lost = [*forgotten(answers, recorded, rows), *closed(answers, of_ended)]
+    found = state.state(person, answers, rows, ours, lost)
     if is_json:
         import json
 
@@ -144,6 +146,15 @@ def forgotten(answers: Mapping[str, asking.Answer], recorded: Table, rows: Seque
         return []
     known = asking.ask({"known": asking.Question(lost_jobs.KNOWN)})["known"]
     return [] if known.code else lost_jobs.unknown(told, lost_jobs.known_in(known.text), now)
+
+
+def closed(answers: Mapping[str, asking.Answer], table: Table) -> List[Open]:
+    """The jobs that a crash has lost, and whose records were ended since, by a command or by the controller itself."""
+    from slurmfab.on_hosts.agent.nodes import lost_jobs
+
+    if "ended" not in answers or answers["ended"].code:
+        return []  # what is not there for want of slurmdbd is told with the limits
+    return lost_jobs.commented(table.rows(answers["ended"].text))
 
 
 def width() -> int:
