@@ -25,7 +25,7 @@ KEYS = "database: ctl\nuser_tools: true\nrestart_daemons: false\n"  # the last, 
 USER = "id ann 2>/dev/null || useradd --create-home --uid 4001 ann"
 AS_ANN = "cd /tmp && runuser -u ann -- "
 SUBMIT = AS_ANN + "sbatch --parsable --output=/dev/null --nodelist={nodes} {options} --wrap 'sleep 3000'"
-ALLOCATE = AS_ANN + "salloc --no-shell --nodelist=n3 --ntasks=1 2>&1 | grep -o 'allocation [0-9]*$' | grep -o '[0-9]*'"
+ALLOCATE = AS_ANN + "salloc --no-shell --nodelist=n3 --ntasks=1 2>&1 | sed -n 's,.*Granted job allocation ,,p'"
 RUNS = "squeue --noheader --format=%T | sort | uniq -c | tr -s ' '"
 OLD_ENOUGH = "squeue --noheader --states=R --format=%M | grep -c '^0:'"
 STATE = "squeue --noheader --states=all --jobs={} --format='%T %S'"
@@ -184,12 +184,12 @@ def test_jobs_that_a_crash_has_lost_are_told_to_all_and_closed_by_one_command(st
     )
     hosts.until("ctl", f"runuser -u ann -- sstatus | grep -c '^{number}: lost by a crash at'", "1", patience=90)
     assert f"{number} of ann (PENDING)" in story.failed("accounting")["ctl"]["cause"]
-    assert "slurmfab close-runaway-jobs" in words_of(hosts.slurmfab("status"))
+    assert "slurmfab close-runaways" in words_of(hosts.slurmfab("status"))
     told = words_of(succeeded(hosts.slurmfab("explain", number)))
     assert "slurmctld does not know it: a crash lost it" in told
-    assert f"ann: {number}: lost by a crash after" in words_of(
-        succeeded(hosts.slurmfab("close-runaway-jobs", "--dry-run"))
-    )
-    assert "1 record closed" in words_of(succeeded(hosts.slurmfab("close-runaway-jobs")))
+    assert f"ann: {number}: lost by a crash after" in words_of(succeeded(hosts.slurmfab("close-runaways", "--dry-run")))
+    assert "1 record closed" in words_of(succeeded(hosts.slurmfab("close-runaways")))
     assert story.failed("accounting") == {}
     assert f"{number}: lost by a crash at" in hosts.on("ctl", "runuser -u ann -- sstatus"), "its user is still told"
+    assert "lost by a crash at" in hosts.on("ctl", f"runuser -u ann -- sstatus {number}")
+    assert "lost by a crash (slurmdbd: COMPLETED)" in words_of(succeeded(hosts.slurmfab("explain", number)))

@@ -55,6 +55,7 @@ def record(**fields: str) -> list[str]:
         "ExitCode": "0:0", "Reason": "None", "Submit": "14:00:00", "Eligible": "14:00:00", "Start": "14:00:01",
         "End": "14:30:00", "NodeList": "n1", "NCPUS": "1", "ReqMem": "60M", "Timelimit": "UNLIMITED",
         "AllocTRES": "billing=1,cpu=1,mem=60M,node=1", "MaxRSS": "", "JobName": "job.sh", "SubmitLine": "sbatch job.sh",
+        "AdminComment": "",
     }  # fmt: skip
     row = {**usual, **fields}
     times = {name: seconds(row[name]) for name in ("Submit", "Eligible", "Start", "End")}

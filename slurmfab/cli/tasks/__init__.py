@@ -96,7 +96,7 @@ GROUPS: tuple[Group, ...] = (
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     (
         "People and accounts",
-        (people.add_user, people.remove_user, people.accounts_export, people.usage, people.close_runaway_jobs),
+        (people.add_user, people.remove_user, people.accounts_export, people.usage, people.close_runaways),
     ),
     ("History and undo", (history.history, history.rollback, history.restore_lock)),
     ("Asking for help", (support.doctor, support.support_bundle)),

@@ -1,4 +1,4 @@
-"""Tasks for people and accounts: add-user, remove-user, accounts-export, usage, close-runaway-jobs."""
+"""Tasks for people and accounts: add-user, remove-user, accounts-export, usage, close-runaways."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def remove_user(common: Common, name: str) -> int:
     common=("cluster", "ask_sudo_password"),
     help={"dry_run": "only tell them; change nothing", "yes": APPROVALS["yes"]},
 )
-def close_runaway_jobs(common: Common, *, dry_run: bool = False, yes: bool = False) -> int:
+def close_runaways(common: Common, *, dry_run: bool = False, yes: bool = False) -> int:
     """End the records of jobs that a crash has lost.
 
     slurmctld does not know these jobs, because it had not saved them when it crashed or lost its power; slurmdbd has
@@ -131,8 +131,8 @@ def close_runaway_jobs(common: Common, *, dry_run: bool = False, yes: bool = Fal
     told with --dry-run, 1 some are, or a daemon does not answer, 2 wrong input.
 
     Examples:
-        fab close-runaway-jobs --dry-run
-        fab close-runaway-jobs
+        fab close-runaways --dry-run
+        fab close-runaways
     """
     from slurmfab.commands.accounts import runaway_jobs
 

@@ -1,4 +1,4 @@
-"""`fab close-runaway-jobs`: tells which jobs a crash has lost, and ends their records in slurmdbd."""
+"""`fab close-runaways`: tells which jobs a crash has lost, and ends their records in slurmdbd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def close(cluster: str, *, dry_run: bool, asks: bool, output: session.Output) ->
     known = loading.load_named(cluster)
     if known.cluster.database is None:
         raise InputError("This cluster has no accounting database (`database` in the cluster file), so no records.")
-    run = session.start(known, "", output, RunOptions("close-runaway-jobs", asks=asks))
+    run = session.start(known, "", output, RunOptions("close-runaways", asks=asks))
     with session.ending(run, tells=False):
         found, _ = ask(run, is_closing=False)
         for line in lines(found):

@@ -95,7 +95,7 @@ def test_each_open_record_is_of_a_known_job(database: CheckedHost, slurm: Slurm)
     named = listed(f"{one.id} of {one.user} ({one.state})" for one in found)
     assert not found, (
         f"{database.name} has records that never end, as a crash has lost their jobs: {named}. Their users have to "
-        f"submit these again. Repair: {FAB} close-runaway-jobs"
+        f"submit these again. Repair: {FAB} close-runaways"
     )
 
 

@@ -85,7 +85,7 @@ class Attempt:
     restarts: int = 0  # how often it was put back, as far as slurmctld knows it
     steps: tuple[Step, ...] = ()
     origin: str = ""  # `sacct`, `squeue`, or `LOG`
-    is_forgotten: bool = False  # whether slurmdbd has it as pending or running, and slurmctld does not know it
+    is_forgotten: bool = False  # whether a crash lost it: only slurmdbd has it, as pending, or ended as a lost one
 
     @property
     def is_waiting(self) -> bool:
@@ -237,11 +237,13 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
 
 
 def is_forgotten(one: Attempt, present: Mapping[str, Attempt], answer: Mapping[str, Any]) -> bool:
-    """Whether slurmctld answers and does not know a job that slurmdbd has as pending or running.
+    """Whether slurmctld does not know a job that slurmdbd has as pending or running, or that was ended as lost.
 
     A number is given again, so the time of submission counts as well.
     """
     is_over = one.origin != "sacct" or one.ended or one.state not in (*WAITING, *AT_WORK)
+    if one.is_forgotten:
+        return True
     if is_over or "slurmctld" in dict(answer["missing"]):
         return False
     known = present.get(one.number)
@@ -318,6 +320,7 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
         priority=number(got.get("PriorityLong", "")),
         is_exclusive=got.get("OverSubscribe") == "NO",
         origin="sacct" if is_record else "squeue",
+        is_forgotten=got.get("AdminComment") == commands.LOST,
     )
 
 

@@ -55,8 +55,9 @@ def of_attempt(e: Evidence, job: Attempt, *, was_requeued: bool) -> Iterator[Lin
         text = (
             f"slurmctld does not know it: a crash lost it within seconds after it was submitted, at "
             f"{clock(job.submitted, e.now)}. It will not run: its user has to submit it again. slurmdbd calls it "
-            f"{job.state} until its record is ended: {FAB} close-runaway-jobs"
+            f"{job.state}"
         )
+        text += "" if job.ended else f" until its record is ended: {FAB} close-runaways"
         yield Link("ended", job.submitted, text, (e.record(job, "State", "Submit", "Start"),))
         return
     yield from waiting.links(e, job, was_requeued=was_requeued)

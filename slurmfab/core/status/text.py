@@ -68,7 +68,7 @@ def lost_jobs(status: Status) -> list[str]:
         jobs = f"job {names}" if len(records) == 1 else f"{len(records)} jobs ({names})"
         lines.append(
             f"Lost by a crash: {jobs} of {users}: slurmctld does not know them, and slurmdbd waits for their end. "
-            f"Tell their users to submit them again, then: {FAB} close-runaway-jobs"
+            f"Tell their users to submit them again, then: {FAB} close-runaways"
         )
     return lines
 

@@ -47,8 +47,9 @@ class Controller(Context):
         if argv[1] == "ping":
             shown = self.ping
         elif argv[0] == "squeue":
-            mark = more["env"]["SQUEUE_FORMAT2"].rpartition(":")[2]
-            shown = "".join(row.get(name, "") + mark for row in self.remembered for name in MEMORY_FIELDS)
+            if "--states=RUNNING,SUSPENDED" not in argv:
+                mark = more["env"]["SQUEUE_FORMAT2"].rpartition(":")[2]
+                shown = "".join(row.get(name, "") + mark for row in self.remembered for name in MEMORY_FIELDS)
         elif argv[0] in ("sacct", "sacctmgr") and self.records is None:
             return subprocess.CompletedProcess(argv, 1, b"", b"sacct: error: Connection refused")
         elif argv[0] == "sacct":

@@ -27,6 +27,7 @@ MEMORY_FIELDS = (
 RECORD_FIELDS = (
     "JobID", "JobIDRaw", "User", "Account", "QOS", "Partition", "State", "ExitCode", "Reason", "Submit", "Eligible",
     "Start", "End", "NodeList", "NCPUS", "ReqMem", "Timelimit", "AllocTRES", "MaxRSS", "JobName", "SubmitLine",
+    "AdminComment",
 )  # fmt: skip
 """What slurmdbd has of a job and of its steps, by sacct(1)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Dict, List, Mapping, Sequence
 
-from slurmfab.on_hosts.agent.client.commands import exit_code
+from slurmfab.on_hosts.agent.client.commands import LOST, exit_code
 from slurmfab.on_hosts.programs.user_tools import asking, endings, reasons
 from slurmfab.on_hosts.programs.user_tools.asking import RECORDED_FIELDS, REMEMBERED_FIELDS
 
@@ -67,6 +67,8 @@ def of_job(job: Mapping[str, str], peak: str, clock: float) -> List[str]:
     """The lines about one attempt of a job. `peak`: the most memory that was measured; empty where it is not known."""
     state = job["State"].split(" ")[0]
     submitted, end = number(job["Submit"]), number(job["End"])
+    if job.get("AdminComment") == LOST:
+        return ["Job %s: lost by a crash at %s; it did not run. Submit it again." % (job["JobID"], at(submitted))]
     has_nodes = job["NodeList"] not in NO_NODES and state not in ("PENDING", "REQUEUE_HOLD")
     start = number(job["Start"]) if has_nodes else 0
     found = ["Job %s: %s" % (job["JobID"], state)]

@@ -17,7 +17,7 @@ def record(**fields: str) -> dict[str, str]:
     usual = {
         "JobID": "3", "State": "COMPLETED", "Reason": "None", "Submit": str(SUBMITTED), "Start": str(SUBMITTED + 725),
         "End": str(SUBMITTED + 1000), "NodeList": "n1", "ExitCode": "0:0", "ReqMem": "60M", "Timelimit": "00:10:00",
-        "MaxRSS": "",
+        "MaxRSS": "", "AdminComment": "",
     }  # fmt: skip
     return dict(zip(RECORDED_FIELDS, ({**usual, **fields}[name] for name in RECORDED_FIELDS), strict=True))
 
