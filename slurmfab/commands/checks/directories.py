@@ -32,6 +32,9 @@ LINK = "leads through a symbolic link"
 MUNGE_DIRECTORIES = tuple(directory for directory in munge_directories.MODES if directory != munge_directories.SOCKETS)
 """Directories of munged that are there whether it runs or not."""
 
+STICKY, ROOTS_DIRECTORY = re.compile(r"d.{8}[tT]"), re.compile(r"d\S* root ")
+"""A mode, and a line of namei(1)."""
+
 _WRITABLE = (5, 8)  # indices in a mode such as `drwxr-xr-x` that tell whether the group and others may write
 
 SHOWN = 3  # how many files a message names
@@ -91,8 +94,12 @@ def changer(lines: list[str], path: str) -> str:
 
     `lines`: the names on the way to it, from `ways_to`; behind a link, those on the way to its target.
     """
-    for line in lines:
+    for line, after in zip(lines, (*lines[1:], ""), strict=False):
         mode, user, _, name = (*line.split(maxsplit=3), "", "", "", "")[:4]
+        # In a sticky directory, as /var/log is on Ubuntu, only root renames root's directory. A log itself others could
+        # make there, so that is not enough where the next name is no directory.
+        if user == "root" and STICKY.match(mode) and ROOTS_DIRECTORY.match(after):
+            continue
         if mode.startswith(("d", "l")) and user not in ("root", "") and not line.endswith(ABSENT):
             return (
                 f"{LINK} of {user}, {name}" if mode.startswith("l") else f"is in {place(name, path)}, which is {user}'s"

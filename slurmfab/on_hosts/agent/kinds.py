@@ -89,6 +89,7 @@ KINDS = {
     "scripts": "files.scripts:Scripts",
     "service": "services.service:Service",
     "shared-files": "slurm.shared_files:SharedFiles",
+    "shared-names": "files.shared_names:SharedNames",
     "site-files": "slurm.site_files:SiteFiles",
     "slurm-files": "slurm.files:SlurmFiles",
     "slurm-nodes": "nodes.registered:SlurmNodes",

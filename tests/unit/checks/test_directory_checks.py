@@ -74,6 +74,9 @@ def test_a_spool_directory_that_jobs_cannot_pass_is_wrong(spool: str) -> None:
 
 
 LOG = "/var/log/slurmd/slurmd.log"
+UBUNTUS = "drwxr-xr-x root root /\ndrwxr-xr-x root root var\ndrwxrwxr-{} root syslog log\n"
+"""The way to /var/log on Ubuntu, with or without the sticky bit."""
+
 LOGS = "drwxr-xr-x root  root  /\ndrwxr-xr-x root  root  var\ndrwxr-xr-x root  root  log\n"
 
 
@@ -94,6 +97,17 @@ LOGS = "drwxr-xr-x root  root  /\ndrwxr-xr-x root  root  var\ndrwxr-xr-x root  r
             f"{LOGS.replace('root  root  log', 'ann   ann   log')}drwxr-xr-x root root slurmd\n",
             "is in /var/log, which is ann's",
             id="another user's above",
+        ),
+        pytest.param(UBUNTUS.format("t") + "drwxr-xr-x root root slurmd\n", "", id="Ubuntu's, made safe"),
+        pytest.param(
+            UBUNTUS.format("x") + "drwxr-xr-x root root slurmd\n",
+            "is in /var/log, in which others than root may write (drwxrwxr-x)",
+            id="Ubuntu's",
+        ),
+        pytest.param(
+            UBUNTUS.format("t") + "drwxr-xr-x syslog syslog slurmd\n",
+            "is in /var/log, in which others than root may write (drwxrwxr-t)",
+            id="Ubuntu's, with a directory of the group's",
         ),
         pytest.param(
             f"{LOGS}drwxrwsr-x root slurm slurmd\n",

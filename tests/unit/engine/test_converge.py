@@ -141,7 +141,7 @@ def test_new_hosts_get_the_phases_in_order() -> None:
     assert hosts.of("n1") == [
         "facts",
         "compare",
-        "apply null-device,revived-unit,group,user",
+        "apply null-device,revived-unit,shared-names,group,user",
         "apply free-space,packages",
         "apply ssh-key",
         "facts",

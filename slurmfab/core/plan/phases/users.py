@@ -9,6 +9,7 @@ from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.null_device import NullDevice
+from slurmfab.on_hosts.agent.files.shared_names import SharedNames
 from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
 from slurmfab.on_hosts.agent.identities.user import Group, User
 from slurmfab.on_hosts.agent.services.units import RevivedUnit
@@ -17,6 +18,7 @@ SLURM_DAEMONS = ("slurmctld", "slurmdbd", "slurmrestd", "slurmd")
 """Slurm's daemons that run with slurm's UID or read it at their start; all of them need munged."""
 
 SYSTEM = (NullDevice(), RevivedUnit("systemd-logind"))
+LOGS = SharedNames("/var/log")  # above the logs of all daemons, and a group's on Ubuntu
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -30,7 +32,8 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """
     moves = moved(plan_input, host)
     munge = plan_input.platform_of(host).munge
-    return (*moves, *SYSTEM, *both(plan_input, munge, tuple(one.user for one in moves)))
+    guarded = (LOGS,) if plan_input.cluster.guard_directories else ()
+    return (*moves, *SYSTEM, *guarded, *both(plan_input, munge, tuple(one.user for one in moves)))
 
 
 @once

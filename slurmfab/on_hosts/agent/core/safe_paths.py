@@ -11,6 +11,7 @@ another disk. Below a directory that another user can change, no link is followe
 from __future__ import annotations
 
 import errno
+import grp
 import os
 import pwd
 import stat
@@ -47,6 +48,7 @@ class Folder:
         status: of the directory when it was opened.
         intruder: who can put another directory in its place; empty if only root can.
         others: who can change the names in it, or put another directory in its place; empty if only root can.
+        remedy: the command that keeps `others` from it; empty if there are none.
     """
 
     def __init__(self, descriptor: int, path: str, parent: Optional[Folder] = None) -> None:
@@ -54,9 +56,11 @@ class Folder:
         self.path = path
         self.status = os.fstat(descriptor)
         self.intruder: str = parent.others if parent else ""
-        if parent and is_roots(self.status) and parent.is_sticky:
-            self.intruder = ""
+        if parent and parent.is_sticky:  # only the owner can rename it
+            self.intruder = "" if is_roots(self.status) else user(self.status.st_uid)
         self.others: str = self.intruder or writer(self.status, path)
+        self.remedy: str = parent.remedy if parent and self.intruder == parent.others else ""
+        self.remedy = self.remedy or remedy(self.status, path)
 
     def __enter__(self) -> Folder:
         return self
@@ -394,7 +398,23 @@ def writer(status: os.stat_result, path: str) -> str:
     """Who besides root can change the names in a directory; empty if nobody can."""
     if not is_roots(status):
         return user(status.st_uid)
-    return "whoever may write to %s" % path if status.st_mode & OTHERS_WRITE else ""
+    return "whoever may write to %s (%s)" % (path, access_shown(status)) if status.st_mode & OTHERS_WRITE else ""
+
+
+def remedy(status: os.stat_result, path: str) -> str:
+    """The command by which only root can change the names in a directory; empty if nobody else can."""
+    if not is_roots(status):
+        return "chown root %s" % path
+    return "chmod go-w %s" % path if status.st_mode & OTHERS_WRITE else ""
+
+
+def access_shown(status: os.stat_result) -> str:
+    """Owner, group and mode, such as `root:syslog 0775`."""
+    try:
+        group = grp.getgrgid(status.st_gid).gr_name
+    except KeyError:
+        group = "GID %d" % status.st_gid
+    return "%s:%s %04o" % (user(status.st_uid), group, stat.S_IMODE(status.st_mode))
 
 
 def user(uid: int) -> str:

@@ -128,7 +128,7 @@ class Directory(Resource):
             # Looked at once more, because until now another user could put something there.
             self.refuse_planted(folder)
             if self.for_root and folder.intruder:
-                raise ResourceFailed("%s; give the directories above it to root" % intruded(folder))
+                raise ResourceFailed("%s; take that right away: %s" % (intruded(folder), folder.remedy))
         if self.owner != "root":
             open_ways(context, self.path, self.owner)
 
