@@ -79,6 +79,11 @@ class Hardware:
     ThreadsPerCore: Cpus
     RealMemory: Annotated[int, Field(ge=1, le=1 << 40)]
 
+    @property
+    def processors(self) -> tuple[int, ...]:
+        """All but the memory, of which each kernel leaves another amount."""
+        return self.CPUs, self.Boards, self.SocketsPerBoard, self.CoresPerSocket, self.ThreadsPerCore
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -198,7 +203,9 @@ class HostFacts:
     architecture: Word = ""  # Debian's name for it, such as `amd64`; on hosts with rpm the kernel's, as `x86_64`
     # installed version by name, of the packages that were asked about
     packages: Mapping[Word, Word] = field(default_factory=dict)
-    hardware: Hardware | None = None  # CPUs and memory; `None` when they could not be read
+    hardware: Hardware | None = None  # CPUs and memory as Slurm counts them; `None` when they could not be read
+    kernel: Hardware | None = None  # the same as the kernel counts them, where Slurm counts them otherwise
+    ecores: Cores = ""  # the numbers of its efficiency cores, such as `16-31`, which Slurm may leave out
     gpus: Annotated[tuple[Gpu, ...], Field(max_length=1024)] = ()  # in the order of their device numbers
     # GPUs on the PCI bus that have no device file
     driverless_gpus: Annotated[tuple[DriverlessGpu, ...], Field(max_length=1024)] = ()

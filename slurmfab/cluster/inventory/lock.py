@@ -83,6 +83,7 @@ class HostLock:
     # the numbers of its own users and groups when it last answered, which entries of a directory do not get; the first
     # of them only, and none without a directory
     own_numbers: tuple[OwnNumbers, ...] = ()
+    kernel: Hardware | None = None  # its hardware as the kernel counts it, where slurmd counts it otherwise
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ def values_of(lock: Lock) -> dict[str, Any]:
         if not values[name]:
             del values[name]
     for host in values["hosts"].values():
-        for name in ("mig_before", "own_numbers"):
+        for name in ("mig_before", "own_numbers", "kernel"):
             if not host[name]:
                 del host[name]
     return values

@@ -158,3 +158,9 @@ NodeSettings = Annotated[dict[str, Setting], AfterValidator(_check_node_keys)]
 SlurmConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_slurm_conf_keys)]
 CgroupConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_nothing_owned)]
 SlurmdbdConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_slurmdbd_conf_keys)]
+
+
+def slurmd_parameters(slurm_conf: Mapping[str, str | None]) -> tuple[str, ...]:
+    """The words of SlurmdParameters, in lower case; some change how slurmd counts a node's processors."""
+    told = [value or "" for key, value in slurm_conf.items() if key.lower() == "slurmdparameters"]
+    return tuple(" ".join(told).lower().replace(",", " ").split())

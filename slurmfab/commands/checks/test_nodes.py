@@ -13,16 +13,26 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.slurm_settings import slurmd_parameters
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.applies import DoesNotApply, Drifted, foundation
 from slurmfab.commands.checks.daemons import age_of, last_errors
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.results import REPAIR
 from slurmfab.commands.checks.slurm import Slurm
-from slurmfab.commands.checks.wanted import counts, gpu_count, gpus_of
+from slurmfab.commands.checks.wanted import counts, deploy, gpu_count, gpus_of
 from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
-from slurmfab.core.impact.hardware_changes import differences
+from slurmfab.core.impact.hardware_changes import ECORES, differences
+from slurmfab.on_hosts.agent.facts.hardware import EFFICIENCY
 from slurmfab.on_hosts.agent.nodes.states import flags
+
+CORES = re.compile("core|CPUs")
+"""What is in Slurm's reason where a node has too few processors, such as `Low socket*core*thread count, Low CPUs`."""
+
+REGROUPED = frozenset({"l3cache_as_socket", "numa_node_as_socket"})
+"""Words of SlurmdParameters with which slurmd has other sockets."""
+
+UNCOUNTED = f"It has efficiency cores, which slurmd counts only with slurm_conf: {{SlurmdParameters: {ECORES}}}. "
 
 REGISTERS = 30.0  # within so many seconds of slurmctld's start nodes register with it, which it asks all to do
 
@@ -33,6 +43,9 @@ def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> N
     record = when_registered(slurm, node.name)
     complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
     if complaint and node_state.has_less(record):
+        if CORES.search(record.get("Reason", "")) and node.file(EFFICIENCY).exists:
+            cause = complaint.partition(REPAIR)[0]
+            raise Drifted(OTHER_HARDWARE, f"{cause}{UNCOUNTED}{REPAIR}{deploy(node.name)}, which takes slurmd's count")
         raise Drifted(OTHER_HARDWARE, complaint)
     assert not complaint, with_errors(node, complaint)
 
@@ -58,9 +71,12 @@ def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, 
     """the node's hardware matches the lock"""
     hardware_in(lock, node.name)
     now = hardware_of(node.ask("slurmd -C"))
+    known = lock.hosts[node.name]
+    if REGROUPED & {*slurmd_parameters(cluster.slurm_conf)}:  # of which `slurmd -C` knows nothing
+        known = dataclasses.replace(known, hardware=known.kernel or known.hardware)
     promised = int(slurm.node_as_found(node.name).get("RealMemory", "0"))
     has_less = now.RealMemory < promised
-    found = differences(lock.hosts[node.name], now, None, cluster.memory_margin)
+    found = differences(known, now, None, cluster.memory_margin)
     gone = [
         f"{change.name} is {change.actual} instead of {change.wanted}"
         for change in found

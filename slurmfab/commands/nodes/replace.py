@@ -27,6 +27,7 @@ from slurmfab.core.engine.session import Output
 from slurmfab.core.impact.approvals import NOTHING, Approvals
 from slurmfab.core.impact.disruptive_changes import LOST_LIMITS, require_known
 from slurmfab.core.impact.hardware_changes import differences
+from slurmfab.core.plan.pinned import is_same_machine
 from slurmfab.core.plan.preflight import new_nodes, other_clusters
 from slurmfab.core.plan.preflight.hosts import unfit
 from slurmfab.hosts import route
@@ -159,15 +160,22 @@ def host_lock(known: Inventory, host: str, machine: NewMachine, options: Replace
     """The node's new entry in the lock; InputError if its hardware differs, and that is not accepted."""
     old, facts = known.lock.hosts.get(host, HostLock()), machine.facts
     gpus = facts.gpus if known.cluster.mig_of(host) is None else None  # otherwise they are divided first
-    found = differences(old, facts.hardware, gpus, known.cluster.memory_margin)
+    # A new machine has no slurmd yet, so that its processors are as the kernel counts them.
+    now = facts.hardware
+    if old.hardware and now and is_same_machine(old, facts):
+        now = replace(old.hardware, RealMemory=now.RealMemory)
+    found = differences(old, now, gpus, known.cluster.memory_margin)
     if found and not options.accept_hardware:
         raise InputError("\n".join((
             f"{host}: its hardware differs from the lock:",
             *(f"  {change.name}: {change.wanted} -> {change.actual}" for change in found),
             "If this is intended, add --accept-hardware. Nothing was changed.",
         )))  # fmt: skip
-    fresh = HostLock(facts.hostname, dict([machine.host_key]), old.hardware, old.gpus, facts.cgroup, on_trial=True)
-    return replace(fresh, hardware=facts.hardware, gpus=facts.gpus) if found or not old.hardware else fresh
+    keys = dict([machine.host_key])
+    fresh = HostLock(facts.hostname, keys, old.hardware, old.gpus, facts.cgroup, on_trial=True, kernel=old.kernel)
+    if not found and old.hardware:
+        return fresh
+    return replace(fresh, hardware=facts.hardware, kernel=facts.kernel, gpus=facts.gpus)
 
 
 def carry_out(run: Run, host: str, text: str) -> None:

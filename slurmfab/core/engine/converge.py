@@ -73,7 +73,10 @@ def converge_differences(run: Run, job_safety: JobSafety) -> None:
         first = PHASES.index(differing(steps)[0])
         converge(run, plan_input, [phase for phase in PHASES[first:] if phase.prepares])
         id_migration.print_done(run)
+        told = tuple(notices.counted_by_slurmd(plan_input))
         plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True))
+        # A slurmd that has just been installed tells how it counts.
+        notices.tell_folded(run, (one for one in notices.counted_by_slurmd(plan_input) if one not in told))
     if differing(steps):
         first = PHASES.index(differing(steps)[0])
         converge(run, plan_input, [phase for phase in PHASES[first:] if not phase.prepares])

@@ -86,6 +86,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     tell_folded(run, enforcing(plan_input))
     tell_folded(run, root_jobs(plan_input))
     tell_folded(run, users_beside_slurmctld(plan_input))
+    tell_folded(run, counted_by_slurmd(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, mig.notices(plan_input))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
@@ -119,6 +120,15 @@ def enforcing(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
     for host, facts in plan_input.facts.items():
         if facts.enforces_selinux:
             yield host, UNTRIED_SELINUX
+
+
+def counted_by_slurmd(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
+    """The nodes whose processors slurmd counts otherwise than the kernel; said when slurm.conf gets that count."""
+    before, after = plan_input.conf_before.nodes, plan_input.conf_wanted.nodes
+    for host, fact in plan_input.facts.items():
+        told = hardware_changes.counted_otherwise(fact.hardware, fact.kernel, fact.ecores)
+        if told and host in after and (host not in before or before[host].settings != after[host].settings):
+            yield host, told
 
 
 def kept_files(plan_input: PlanInput) -> str:

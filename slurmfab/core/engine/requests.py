@@ -26,6 +26,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import is_new_to
 from slurmfab.cluster.inventory.mounts import CLIENTS
 from slurmfab.cluster.inventory.people_ids import names_of
+from slurmfab.cluster.inventory.slurm_settings import slurmd_parameters
 from slurmfab.cluster.slurm import software
 from slurmfab.cluster.slurm.gres import named_files
 from slurmfab.cluster.slurm.platform import PLATFORMS
@@ -247,6 +248,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         "site_files": known.cluster.site_file_names,
         "services": (*FACT_SELECTION["services"], *((FIREWALLD,) if known.cluster.firewall else ())),
         "state_directories": (known.cluster.state_directory,),
+        "slurmd_parameters": slurmd_parameters(known.cluster.slurm_conf),
     }
 
 

@@ -18,6 +18,9 @@ from slurmfab.on_hosts.agent.core.resource import Change
 MEMORY_TOLERANCE = 0.01
 """The share of a node's memory that may differ on equal hardware: each kernel version reserves another amount."""
 
+ECORES = "allow_ecores"
+"""The word of SlurmdParameters with which slurmd counts efficiency cores, too, from 23.02 on (slurm.conf(5))."""
+
 GPUS = "GPUs"  # the name of the difference in GPUs
 
 _FOUND = re.compile(r"/dev/nvidia\d+")
@@ -51,6 +54,20 @@ def format_gpus(gpus: tuple[Gpu, ...]) -> str:
         ", ".join(f"{gpu.file} {gpu.type}".strip() + (f" in slot {gpu.bus}" if gpu.bus else "") for gpu in gpus)
         or "none"
     )
+
+
+def counted_otherwise(hardware: Hardware | None, kernel: Hardware | None, ecores: str) -> str:
+    """How slurmd counts a node's processors if the kernel counts them otherwise, and what to write; empty if alike."""
+    if hardware is None or kernel is None or hardware.processors == kernel.processors:
+        return ""
+    if ecores and hardware.CPUs < kernel.CPUs:
+        return (
+            f"slurmd counts {hardware.CPUs} of its {kernel.CPUs} processors (`slurmd -C`), and so does slurm.conf: it "
+            f"leaves the efficiency cores ({ecores}) out. To use them, too: slurm_conf: {{SlurmdParameters: {ECORES}}}"
+        )
+    found = [(key, value, vars(kernel)[key]) for key, value in vars(hardware).items() if value != vars(kernel)[key]]
+    told = ", ".join(f"{key}={value} and not {other}" for key, value, other in found if key != "RealMemory")
+    return f"slurm.conf has its processors as slurmd counts them, which is not the kernel's count: {told}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
-from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.facts import Hardware, HostFacts
 from slurmfab.cluster.inventory import people_ids, trusted_addresses
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock, Spool
@@ -40,7 +40,8 @@ def pin(
             old,
             hostname=old.hostname or fact.hostname,
             host_keys=pinned_keys(old.host_keys, fact.ssh_host_keys),
-            hardware=fact.hardware if is_first_sight(old, fact) else old.hardware or fact.hardware,
+            hardware=counted(old, fact),
+            kernel=kernel_count(old, fact),
             gpus=divided.gpus,
             mig_before=divided.before,
             on_trial=old.on_trial or (divided.differs and old.hardware is not None),
@@ -57,6 +58,32 @@ def pin(
     leaving = people_ids.still_leaving(cluster, lock, facts)
     spool = pinned_spool(lock, facts.get(cluster.controller))
     return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now, spool=spool)
+
+
+def counted(old: HostLock, fact: HostFacts) -> Hardware | None:
+    """A host's hardware for the lock, which stays; but where Slurm counts the same processors otherwise, by its count.
+
+    So slurmd's count follows that of sysfs, which is all that is known before slurmd is installed, and other
+    SlurmdParameters are followed. Other processors are other hardware, which somebody has to accept.
+    """
+    if old.hardware is None or fact.hardware is None or is_first_sight(old, fact):
+        return old.hardware if fact.hardware is None else fact.hardware
+    if not is_same_machine(old, fact) or "slurmd" not in fact.slurm_versions:
+        return old.hardware
+    return replace(fact.hardware, RealMemory=old.hardware.RealMemory)
+
+
+def kernel_count(old: HostLock, fact: HostFacts) -> Hardware | None:
+    """The kernel's count for the lock, beside that of `counted`."""
+    is_new = old.hardware is None or is_first_sight(old, fact)
+    is_counted = is_same_machine(old, fact) and "slurmd" in fact.slurm_versions
+    return fact.kernel if is_new or is_counted else old.kernel
+
+
+def is_same_machine(old: HostLock, fact: HostFacts) -> bool:
+    """Whether the kernel counts the processors that it counted for the lock; not known of a hand-made slurm.conf's."""
+    known, now = old.kernel or old.hardware, fact.kernel or fact.hardware
+    return known is not None and now is not None and known.processors == now.processors
 
 
 def is_first_sight(known: HostLock, fact: HostFacts) -> bool:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,6 +175,95 @@ def test_hardware_when_sysfs_does_not_tell_is_unknown(root: Path) -> None:
     machine(root, 1, 2, 1)
     (root / "sys/devices/system/cpu/cpu1/topology/core_cpus_list").unlink()
     assert hardware.read(str(root)) is None
+
+
+COUNT = "NodeName=n1 CPUs=8 Boards=1 SocketsPerBoard=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=2048\nUpTime=1"
+SLURMD = "/usr/sbin/slurmd"
+
+
+def slurmd(root: Path, says: str, code: int = 0) -> None:
+    """A slurmd that notes that it was asked; not where the file of a running one hides the count."""
+    write(root, SLURMD[1:], f"#!/bin/sh\necho asked >>{root}/asked\ncat <<'END'\n{says}\nEND\nexit {code}\n")
+    (root / SLURMD[1:]).chmod(0o755)
+    (root / "run").mkdir(exist_ok=True)
+
+
+def counted(root: Path, *parameters: str) -> dict[str, Any]:
+    return hardware.facts(str(root), {"slurm_programs": (SLURMD,), "slurmd_parameters": parameters})
+
+
+def asked(root: Path) -> int:
+    return len((root / "asked").read_text().splitlines())
+
+
+def test_hardware_when_slurmd_counts_otherwise_then_its_count_decides_and_is_asked_once_until_something_changes(
+    root: Path,
+) -> None:
+    machine(root, 2, 4, 2)
+    slurmd(root, COUNT)
+    for _ in range(3):
+        found = counted(root)
+        assert (found["hardware"]["CPUs"], found["kernel"]["CPUs"], found["ecores"]) == (8, 16, "")
+    assert asked(root) == 1
+    write(root, hardware.TOPOLOGY[1:], "<topology/>")  # slurmd has started
+    assert counted(root)["hardware"]["CPUs"] == 8
+    machine(root, 2, 2, 2)
+    assert counted(root)["hardware"]["CPUs"] == 8
+    slurmd(root, COUNT.replace("CPUs=8", "CPUs=16"))
+    assert counted(root)["hardware"]["CPUs"] == 16
+    assert asked(root) == 4
+
+
+@pytest.mark.parametrize(
+    ("says", "code"),
+    [
+        ("", 0),
+        ("slurmd: error", 1),
+        ("NodeName=n1 CPUs=8", 0),
+        (COUNT.replace("CPUs=8", "CPUs=0"), 0),
+        ("x=1" * 999, 0),
+    ],
+)
+def test_hardware_when_slurmd_tells_no_count_then_is_that_of_sysfs(root: Path, says: str, code: int) -> None:
+    machine(root, 2, 4, 2)
+    slurmd(root, says, code)
+    assert (counted(root)["hardware"]["CPUs"], counted(root)["kernel"]) == (16, None)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sockets", "cores", "cpus"),
+    [
+        ((), 2, 2, 8),
+        (("allow_ecores",), 2, 4, 16),
+        (("config_overrides",), 2, 4, 16),
+        (("l3cache_as_socket", "allow_ecores"), 4, 2, 16),
+        (("l3cache_as_socket",), 4, 1, 8),
+        (("numa_node_as_socket",), 1, 4, 8),
+        (("shutdown_on_reboot",), 2, 2, 8),
+    ],
+)
+def test_hardware_when_parameters_of_slurmd_change_the_count_then_is_counted_with_them(
+    root: Path, parameters: tuple[str, ...], sockets: int, cores: int, cpus: int
+) -> None:
+    machine(root, 2, 4, 2)
+    for cpu in range(16):
+        write(root, f"sys/devices/system/cpu/cpu{cpu}/cache/index3/shared_cpu_list", f"{cpu % 8 // 2}\n")
+    write(root, "sys/devices/system/node/node0/cpulist", "0-15\n")
+    write(root, "sys/devices/system/node/node1/cpulist", "\n")  # of memory alone
+    slurmd(root, COUNT)
+    found = counted(root, *parameters)["hardware"]
+    assert (found["SocketsPerBoard"], found["CoresPerSocket"], found["CPUs"]) == (sockets, cores, cpus)
+
+
+def test_efficiency_cores_are_told_as_the_kernel_numbers_them(root: Path) -> None:
+    machine(root, 1, 4, 1)
+    write(root, hardware.EFFICIENCY[1:], "2-3\n")
+    slurmd(root, COUNT.replace("CPUs=8", "CPUs=2"))
+    answer = facts.read({"root": str(root), "slurm_programs": (SLURMD,)})
+    found = from_answer("n1", answer, 0)
+    assert found.hardware is not None
+    assert found.kernel is not None
+    assert (found.hardware.CPUs, found.kernel.CPUs, found.ecores) == (2, 4, "2-3")
 
 
 V1 = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"

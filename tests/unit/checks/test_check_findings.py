@@ -407,6 +407,38 @@ def test_node_that_slurm_took_out_for_its_hardware_is_drift_and_another_is_not(b
         assert kind_of(caught.value) == kind
 
 
+@pytest.mark.parametrize(
+    ("has_ecores", "words", "repair"),
+    [
+        (True, "slurmd counts only with slurm_conf: {SlurmdParameters: allow_ecores}", "which takes slurmd's count"),
+        (False, "has less than slurm.conf says", "fab replace-node n1 --accept-hardware"),
+    ],
+)
+def test_node_that_registered_with_fewer_processors_when_it_has_efficiency_cores_then_the_repair_is_a_deployment(
+    bench: Bench, has_ecores: bool, words: str, repair: str
+) -> None:
+    reason = "Low socket*core*thread count, Low CPUs"
+    bench.shells["ctl"].rules["scontrol .*show node "] = f"NodeName=n1 State=IDLE+DRAIN+INVALID_REG Reason={reason}"
+    bench.shells["n1"].rules["test -e /sys/devices/cpu_atom/cpus"] = CommandResult(0 if has_ecores else 1, b"", b"")
+    with pytest.raises(Drifted, match=words) as caught:
+        test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)
+    assert str(caught.value).endswith(repair)
+
+
+def test_hardware_when_parameters_of_slurmd_make_other_sockets_then_is_compared_without_them(bench: Bench) -> None:
+    layout = "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=8000"
+    bench.shells["n1"].rules["slurmd -C"] = f"NodeName=n1 {layout}\n"
+    lock, cluster = bench.known.lock, bench.known.cluster
+    whole = lock.hosts["n1"].hardware
+    assert whole is not None
+    regrouped = replace(whole, SocketsPerBoard=2, CoresPerSocket=1)
+    lock = replace(lock, hosts={**lock.hosts, "n1": replace(lock.hosts["n1"], hardware=regrouped, kernel=whole)})
+    with pytest.raises(Drifted):
+        test_nodes.test_hardware_is_the_locks(bench.hosts["n1"], lock, cluster, bench.slurm)
+    with_parameters = cluster.model_copy(update={"slurm_conf": {"SlurmdParameters": "l3cache_as_socket"}})
+    test_nodes.test_hardware_is_the_locks(bench.hosts["n1"], lock, with_parameters, bench.slurm)
+
+
 def keyed(bench: Bench, *, key_on_n1: str = "cc", status: str = "Success (0)", started_before: bool = True) -> None:
     """Munge on n1: the key in the file, what ctl says to its credentials, and whether munged is older than the file."""
     bench.shells["n1"].rules["sha256sum .*munge.key"] = f"{key_on_n1}\n"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from support import SMALL, THREE_HOSTS, USABLE, cluster, facts_of, host_facts, plan_input, prepared, prepared_input
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.facts import Cgroup, Gpu, weakest
+from slurmfab.cluster.facts import Cgroup, Gpu, Hardware, weakest
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.core.plan.pinned import pin, pinned_keys
 from slurmfab.core.plan.preflight.configuration import refuse_other_cluster, refuse_unknown_keys
@@ -30,6 +31,49 @@ def test_hardware_that_has_changed_since_does_not_change_the_lock() -> None:
         cluster(), before, facts_of(cluster(), hardware=smaller, gpus=(), cgroup=Cgroup("none"), hostname="other")
     )
     assert after.hosts == before.hosts
+
+
+WITH_ECORES = dataclasses.replace(SMALL, CPUs=SMALL.CPUs * 2, CoresPerSocket=SMALL.CoresPerSocket * 2)
+SLURMD = {"slurmd": "24.11.5"}
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "hardware", "kernel"),
+    [
+        # Before slurmd is installed sysfs counts, and then slurmd.
+        ({"hardware": WITH_ECORES}, {"hardware": SMALL, "kernel": WITH_ECORES, "slurm_versions": SLURMD}, SMALL, True),
+        # allow_ecores comes.
+        (
+            {"hardware": SMALL, "kernel": WITH_ECORES, "slurm_versions": SLURMD},
+            {"hardware": WITH_ECORES, "slurm_versions": SLURMD},
+            WITH_ECORES,
+            False,
+        ),
+        # slurmd is not there, as on a machine that was installed anew.
+        ({"hardware": SMALL, "kernel": WITH_ECORES, "slurm_versions": SLURMD}, {"hardware": WITH_ECORES}, SMALL, True),
+        # The processor is another one.
+        (
+            {"hardware": SMALL, "kernel": WITH_ECORES, "slurm_versions": SLURMD},
+            {"hardware": SMALL, "slurm_versions": SLURMD},
+            SMALL,
+            True,
+        ),
+        ({"hardware": WITH_ECORES}, {"hardware": SMALL, "slurm_versions": SLURMD}, WITH_ECORES, False),
+    ],
+)
+def test_the_same_processors_are_in_the_lock_as_slurmd_counts_them_and_others_are_other_hardware(
+    first: dict[str, Any], then: dict[str, Any], hardware: Hardware, kernel: bool
+) -> None:
+    before = pin(cluster(), Lock(), facts_of(cluster(), **first))
+    known = pin(cluster(), before, facts_of(cluster(), **then)).hosts["n1"]
+    assert (known.hardware, known.kernel) == (hardware, WITH_ECORES if kernel else None)
+
+
+def test_the_memory_of_the_lock_stays_where_slurmd_counts_the_processors_otherwise() -> None:
+    before = pin(cluster(), Lock(), facts_of(cluster(), hardware=WITH_ECORES))
+    less = dataclasses.replace(SMALL, RealMemory=SMALL.RealMemory - 9)
+    told = facts_of(cluster(), hardware=less, kernel=WITH_ECORES, slurm_versions=SLURMD)
+    assert pin(cluster(), before, told).hosts["n1"].hardware == SMALL
 
 
 def test_gpus_that_come_later_are_no_discovery_either() -> None:

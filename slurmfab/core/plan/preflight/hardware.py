@@ -14,6 +14,7 @@ from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm.node import Kind, Node
 from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.core.impact.drift_kinds import acceptance
+from slurmfab.core.impact.hardware_changes import counted_otherwise
 from slurmfab.core.plan.plan_input import PlanInput
 
 OVERRIDES = "config_overrides"
@@ -75,11 +76,14 @@ def number(line: Mapping[str, str], key: str) -> int:
 
 def complaint(plan_input: PlanInput, node: str, claim: Claim) -> str:
     """What is wrong, and what to do: accept the hardware, if the host has so much now, or else write what it has."""
-    now = plan_input.facts[node].hardware if node in plan_input.facts else None
+    fact = plan_input.facts.get(node)
+    now = fact.hardware if fact else None
     there = getattr(now, claim.key, 0)
     way = "Write what it has, or leave the key out."
     if there >= claim.wanted:
         way = f"It has {there} now; to accept that: {acceptance(plan_input.cluster.roles(node), node)}."
+    elif fact and (told := counted_otherwise(fact.hardware, fact.kernel, fact.ecores)):
+        way = f"{told[:1].upper()}{told[1:]}. Or write what slurmd counts, or leave the key out."
     return (
         f"the cluster file gives {claim.key}={claim.wanted}, and the lock has {claim.has}, as `slurmd -C` said there. "
         f"Slurm would take such a node out of service. {way}"

@@ -140,9 +140,10 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
 
     `request`: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
     that also count as GPUs; `members`: of which groups; `plugin_directories`: Slurm's, in those of libraries;
-    `slurm_programs`: paths of those that tell a version; `site_files`: names below Slurm's directory; `with_munge_key`,
-    `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `own_numbers`: whether to tell
-    these; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the file system begins. Returns the fields
+    `slurm_programs`: paths of those that tell a version; `slurmd_parameters`: see `hardware.facts`; `site_files`: names
+    below Slurm's directory; `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these
+    files; `own_numbers`: whether to tell these; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the
+    file system begins. Returns the fields
     of `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
@@ -157,7 +158,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         **ids(root, accounts),
         "own_numbers": own_numbers(root) if request.get("own_numbers") else [],
         **packages(root, request.get("packages", ())),
-        "hardware": hardware.read(root),
+        **hardware.facts(root, request),
         **gpu_facts(root, request.get("gpu_files", ()), request.get("plugin_directories", ())),
         "cgroup": cgroups.read(root),
         "ssh_host_keys": ssh_host_keys(root),

@@ -53,8 +53,10 @@ SEE_LOG = "See /var/log/slurmd/slurmd.log there"
 WHEN_FIXED = "When the reason is fixed: " + FAB + " resume %s"
 HINTS = {
     "DRAIN": WHEN_FIXED,
-    "INVAL": "It registered with less hardware than slurm.conf says. Compare slurm.conf with `slurmd -C` there. When "
-    "one of them is corrected, " + FAB + " deploy puts it back into service",
+    "INVAL": "It registered with less hardware than slurm.conf says. If nothing of it is missing, slurmd counts its "
+    "processors otherwise than the kernel (`slurmd -C`), as where there are efficiency cores: " + FAB + " deploy takes "
+    "slurmd's count and puts the node back, if the cluster file itself does not say more; with slurm_conf: "
+    "{SlurmdParameters: allow_ecores}, slurmd counts these cores, too",
     "N/A": "slurmctld ignores nodes whose names do not resolve when it starts; see slurmctld.log",
     "DOWN": WHEN_FIXED,
     "FAIL": WHEN_FIXED,

@@ -10,6 +10,9 @@ from support import cluster, facts_of, plan_input, prepared
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Hardware
+from slurmfab.core.engine.notices import counted_by_slurmd
+from slurmfab.core.impact.hardware_changes import counted_otherwise
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.hardware import refuse_unfit
 
 FILE = """\
@@ -66,3 +69,43 @@ def test_what_the_hardware_has_or_slurm_does_not_compare_is_not_refused(settings
 def test_memory_that_was_added_since_is_refused_with_the_command_that_accepts_it() -> None:
     with pytest.raises(InputError, match="It has 32000 now; to accept that: fab replace-node n1 --accept-hardware"):
         judged("RealMemory: 20000", now=replace(HARDWARE, RealMemory=32000))
+
+
+def with_ecores(settings: str, more: str = "") -> PlanInput:
+    """A cluster file for nodes of which slurmd counts half of the cores."""
+    half = replace(HARDWARE, CPUs=4, SocketsPerBoard=1)
+    wanted: Any = cluster(FILE.replace("SETTINGS", settings).replace("MORE", more))
+    told = facts_of(wanted, prepared, hardware=half, kernel=HARDWARE, ecores="4-7", slurm_versions={"slurmd": "24.11"})
+    return plan_input(wanted, told)
+
+
+ADVICE = (
+    "slurmd counts 4 of its 8 processors (`slurmd -C`), and so does slurm.conf: it leaves the efficiency cores (4-7) "
+    "out. To use them, too: slurm_conf: {SlurmdParameters: allow_ecores}"
+)
+
+
+def test_more_than_slurmd_counts_is_refused_with_the_line_that_lets_it_count_them() -> None:
+    with pytest.raises(InputError) as refused:
+        refuse_unfit(with_ecores("CPUs: 8"))
+    assert "n[1-2]: the cluster file gives CPUs=8, and the lock has 4" in str(refused.value)
+    assert f"S{ADVICE[1:]}. Or write what slurmd counts, or leave the key out." in str(refused.value)
+
+
+def test_that_slurmd_counts_otherwise_is_told_when_slurm_conf_gets_its_count_and_not_again() -> None:
+    first = with_ecores("Feature: big")
+    assert dict(counted_by_slurmd(first)) == {"n1": ADVICE, "n2": ADVICE}
+    text = str(first.whole_files["slurm.conf"])
+    there = {**first.facts, "c1": replace(first.facts["c1"], slurm_conf=text)}
+    assert dict(counted_by_slurmd(plan_input(first.cluster, there))) == {}
+    before = {**there, "c1": replace(there["c1"], slurm_conf=text.replace("CPUs=4", "CPUs=8"))}
+    assert list(dict(counted_by_slurmd(plan_input(first.cluster, before)))) == ["n1", "n2"]
+
+
+def test_another_count_without_efficiency_cores_is_told_in_numbers() -> None:
+    assert counted_otherwise(replace(HARDWARE, SocketsPerBoard=4, CoresPerSocket=1), HARDWARE, "") == (
+        "slurm.conf has its processors as slurmd counts them, which is not the kernel's count: SocketsPerBoard=4 and "
+        "not 2, CoresPerSocket=1 and not 2"
+    )
+    assert counted_otherwise(HARDWARE, None, "4-7") == ""
+    assert counted_otherwise(HARDWARE, replace(HARDWARE, RealMemory=1), "") == ""
