@@ -254,6 +254,8 @@ class HostFacts:
     # the certificate by which the cluster's own image registry on it is known; empty for none
     registry_ca: Certificate = ""
     slurm_use: SlurmUse = SlurmUse()  # what it has of clusters
+    # what another installation of Slurm has left: paths of programs, libraries and units of no package
+    remains: Annotated[tuple[HostPath, ...], Field(max_length=1024)] = ()
     # the version that each of Slurm's programs there tells, such as `24.11.5`, by the program's name: `slurmctld`,
     # `slurmd`, `slurmdbd`, `scontrol`
     slurm_versions: Mapping[Word, Word] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class SlurmVersion:
         if version < OLDEST:
             raise SlurmfabError(
                 f"Slurm {version} is too old: slurmfab supports {OLDEST} to {NEWEST}, as in Debian 12, Ubuntu 24.04 "
-                "and newer releases (docs/supported.md). Upgrade the hosts' distribution."
+                "and newer releases, or of SchedMD's packages (docs/supported.md)."
             )
         return version
 

@@ -266,6 +266,39 @@ def test_efficiency_cores_are_told_as_the_kernel_numbers_them(root: Path) -> Non
     assert (found.hardware.CPUs, found.kernel.CPUs, found.ecores) == (2, 4, "2-3")
 
 
+def test_remains_of_another_installation_are_told_by_the_paths_that_are_there(root: Path) -> None:
+    for path in ("usr/local/sbin/slurmd", "usr/local/bin/srun", "usr/local/bin/site-tool", "usr/local/lib/slurm/a.so"):
+        write(root, path, "")
+    write(root, "usr/local/lib/libslurm.so.42", "")
+    write(root, "usr/local/lib/libslurp.so", "")
+    write(root, "usr/sbin/slurmctld", "")
+    unit = "[Service]\nExecStart={} -D\n"
+    write(root, "etc/systemd/system/slurmd.service", unit.format("/usr/local/sbin/slurmd"))
+    write(root, "etc/systemd/system/slurmctld.service", unit.format("/usr/sbin/slurmctld"))  # the site's, of packages
+    write(root, "etc/systemd/system/slurmdbd.service", unit.format("/usr/sbin/slurmdbd"))  # which is not there
+    write(root, "etc/systemd/system/slurmd.service.d/site.conf", "[Service]\nExecStart=/opt/slurmd\n")
+    write(root, "etc/systemd/system/cron.service", unit.format("/opt/cron"))
+    left = (
+        "/usr/local/sbin/slurmd", "/usr/local/bin/srun", "/usr/sbin/slurmctld", "/usr/local/lib/libslurm.so.42",
+        "/usr/local/lib/slurm", "/etc/systemd/system/slurmd.service", "/etc/systemd/system/slurmdbd.service",
+    )  # fmt: skip
+    programs = ("/usr/sbin/slurmctld", "/usr/local/sbin/slurmd")
+    assert from_answer("n1", facts.read({"root": str(root), "slurm_programs": programs}), 0).remains == left
+    write(root, "var/lib/dpkg/status", "Package: slurmctld\nStatus: install ok installed\nVersion: 24.11.5-4\n\n")
+    request = {"root": str(root), "slurm_programs": programs, "packages": ("slurmctld",)}
+    found = from_answer("n1", facts.read(request), 0)
+    assert found.packages == {"slurmctld": "24.11.5-4"}
+    assert found.remains == tuple(path for path in left if path != "/usr/sbin/slurmctld")
+
+
+def test_a_command_of_the_sites_own_beside_the_packages_is_no_other_installation(root: Path) -> None:
+    write(root, "usr/local/bin/squeue", "#!/bin/sh\nexec /usr/bin/squeue --me\n")
+    assert from_answer("n1", facts.read({"root": str(root)}), 0).remains == ()
+    write(root, "usr/local/sbin/slurmd", "")
+    found = from_answer("n1", facts.read({"root": str(root)}), 0).remains
+    assert found == ("/usr/local/sbin/slurmd", "/usr/local/bin/squeue")
+
+
 V1 = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
 V1 += "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\ncgroup /sys/fs/cgroup/devices cgroup rw,devices 0 0\n"
 V1_SYSTEMD = V1 + "cgroup /sys/fs/cgroup/systemd cgroup rw,name=systemd 0 0\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
 
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.hostlist import natural
@@ -10,11 +12,12 @@ from slurmfab.base.ip_addresses import family, is_link_local
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.lock import Lock, is_new_to
 from slurmfab.cluster.inventory.trusted_addresses import is_source
 from slurmfab.cluster.slurm import mixed
 from slurmfab.cluster.slurm.platform import (
     DEBIAN,
+    DEBIAN_SMD,
     PLATFORMS,
     SOURCE,
     Platform,
@@ -23,9 +26,11 @@ from slurmfab.cluster.slurm.platform import (
     unsupported,
     wanted,
 )
-from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.cluster.slurm.versions import DISTRIBUTION, OLDEST, SlurmVersion
 from slurmfab.core.plan.preflight.addresses import NAMES
 from slurmfab.core.plan.slurm_series import series, version
+
+NO_LOCK = Lock()
 
 CLOCK_SECONDS = 240
 """The greatest clock offset in seconds: munge refuses credentials after 300 s (munged(8), TTL), transfer included."""
@@ -34,7 +39,7 @@ STOP = "systemctl stop slurmctld slurmd slurmdbd"
 """What comes before a removal: Debian's package cancels all jobs while slurmctld runs (its prerm script)."""
 
 
-def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
+def unfit(cluster: Cluster, facts: Mapping[str, HostFacts], lock: Lock = NO_LOCK) -> dict[str, str]:
     """The hosts that cannot be deployed to: names and reasons, for hosts whose facts are known."""
     reasons = {}
     controller = facts.get(cluster.controller)
@@ -42,7 +47,7 @@ def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
     for host, fact in facts.items():
         reason = (
             wrong_system(fact, cluster)
-            or wrong_packages(fact, cluster)
+            or wrong_packages(fact, cluster, is_new=is_new_to(lock, host))
             or wrong_clock(fact)
             or wrong_slurm_user(cluster, fact, controller)
             or (wrong_node(fact) if "compute" in cluster.roles(host) else "")
@@ -75,7 +80,7 @@ def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: 
     `expected`: the cluster's version of Slurm; empty before its first deployment.
     """
     found = {
-        host: (wrong_system(fact, cluster) or wrong_packages(fact, cluster) or wrong_clock(fact))
+        host: (wrong_system(fact, cluster) or wrong_packages(fact, cluster, is_new=True) or wrong_clock(fact))
         or wrong_node(fact)
         or (wrong_slurm(cluster, fact, expected, ("compute",)) if expected else "")
         for host, fact in facts.items()
@@ -103,8 +108,26 @@ def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
     try:
         series(fact, cluster)
     except SlurmfabError as error:
-        return str(error)
+        return other_installation(fact, meant) or too_old(fact, meant) or str(error)
     return ""
+
+
+def too_old(fact: HostFacts, meant: Platform) -> str:
+    """How a host gets a newer Slurm than its packages or its distribution have; empty if its release is unknown."""
+    found, oldest = installed(fact), f"slurmfab supports {OLDEST} and newer (docs/supported.md)"
+    newer = "" if meant.name == DEBIAN_SMD.name else f"; then {DEBIAN_SMD.key('SERIES')} in the cluster file"
+    if found and found.core and fact.slurm_version:
+        there = sorted(name for name in fact.packages if any(fnmatchcase(name, one) for one in found.slurm_packages))
+        return (
+            f"its Slurm is {fact.slurm_version} ({', '.join(there)}), and {oldest}. Take these packages away, while no "
+            f"job runs there: {STOP}; {found.manager.remove} {' '.join(there)}{newer} (docs/packages.md)"
+        )
+    if fact.codename not in DISTRIBUTION or fact.slurm_version:
+        return ""
+    return (
+        f"its distribution ({fact.codename}) has Slurm {DISTRIBUTION[fact.codename]}, which is too old: {oldest}. Name "
+        f"packages of a newer one in the cluster file: {DEBIAN_SMD.key('SERIES')} (docs/packages.md)"
+    )
 
 
 def wrong_clock(fact: HostFacts) -> str:
@@ -179,9 +202,14 @@ def back(fact: HostFacts, controller: HostFacts) -> str:
     return mixed.back_to(words, fact.name, libraries=True, manager=kind.manager)
 
 
-def wrong_packages(fact: HostFacts, cluster: Cluster) -> str:
-    """Why a host's Slurm cannot be replaced by that of the cluster file; empty if there is no need, or none there."""
+def wrong_packages(fact: HostFacts, cluster: Cluster, *, is_new: bool) -> str:
+    """Why a host's Slurm cannot be replaced by that of the cluster file; empty if there is no need, or none there.
+
+    `is_new`: whether the host is new to the cluster; of a member, what works beside remains stays as it is.
+    """
     found, meant = all_installed(fact), wanted(cluster, fact.name)
+    if found != (SOURCE,) and is_new and (left := other_installation(fact, meant)):
+        return left
     if len(found) > 1:
         return two_kinds(fact, found, meant)
     if found == (SOURCE,) and meant != SOURCE:
@@ -220,15 +248,39 @@ def another_kind(fact: HostFacts, found: Platform, meant: Platform) -> str:
 
 def no_package(fact: HostFacts, meant: Platform) -> str:
     """What is wrong with a host that has Slurm of no known package."""
-    places = (path for one in (meant, SOURCE) for path in one.telling_programs)
-    programs = [path for path in places if path.rpartition("/")[2] in fact.slurm_versions][: len(fact.slurm_versions)]
+    if left := other_installation(fact, meant):
+        return left
     return (
-        f"it has Slurm {fact.slurm_version} of no package that slurmfab knows ({', '.join(programs)}), and slurmfab "
-        f"installs nothing over it (it knows {' and '.join(one.title for one in PLATFORMS.values() if one.core)}). To "
-        f"keep it: {SOURCE.key(str(SlurmVersion.parse(fact.slurm_version)))} in the cluster file. If not, take it away "
-        f"first, while no job runs there: {STOP}; then remove its files or its packages ({meant.manager.owner} "
-        f"{programs[0]})"
+        f"it has Slurm {fact.slurm_version} of no package that slurmfab knows, and slurmfab installs nothing over it "
+        f"(it knows {' and '.join(one.title for one in PLATFORMS.values() if one.core)}).{to_keep(fact)}"
     )
+
+
+def other_installation(fact: HostFacts, meant: Platform) -> str:
+    """What another installation has left that would hide what packages bring, and what removes it; empty for none."""
+    if meant == SOURCE or not fact.remains:
+        return ""
+    units = [path for path in fact.remains if path.endswith(".service")]
+    programs = [path for path in fact.remains if path not in units]
+    hides = ["programs in /usr/local come before theirs on PATH"] * any("/usr/local/" in path for path in programs)
+    hides += ["a unit in /etc/systemd/system hides theirs"] * bool(units)
+    names = " ".join(path.rpartition("/")[2].removesuffix(".service") for path in units)
+    commands = [f"systemctl disable --now {names}"] * bool(units) + [f"rm -r {' '.join(fact.remains)}"]
+    commands += ["systemctl daemon-reload"] * bool(units) + ["ldconfig"] * any("/lib" in path for path in programs)
+    which = f"Slurm {fact.slurm_version} of no package" if all_installed(fact) == (SOURCE,) else "what it has"
+    return (
+        f"another installation of Slurm is there, {which}: {', '.join(fact.remains)}. It would stand in the way of "
+        f"{meant.title} ({' and '.join(hides) or 'which have the same files'}).{to_keep(fact)} To remove it, while no "
+        f"job runs there: {'; '.join(commands)}"
+    )
+
+
+def to_keep(fact: HostFacts) -> str:
+    """How a Slurm of no package is kept, as a sentence; empty for one that slurmfab does not support."""
+    with suppress(SlurmfabError):
+        if fact.slurm_version and all_installed(fact) == (SOURCE,):
+            return f" To keep it: {SOURCE.key(str(SlurmVersion.parse(fact.slurm_version)))} in the cluster file."
+    return ""
 
 
 def names(fact: HostFacts, one: Platform) -> list[str]:

@@ -31,7 +31,7 @@ def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allow
     return {
         **hosts_losing_limits(cluster, lock, facts, allowed),
         **gres.unfit(cluster, lock, facts),
-        **hosts.unfit(cluster, facts),
+        **hosts.unfit(cluster, facts, lock),
         **hosts.renamed(cluster, lock, facts),
         **other_clusters.hosts_taken(cluster, lock, facts, allowed),
     }

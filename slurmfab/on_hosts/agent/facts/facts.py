@@ -27,7 +27,7 @@ from slurmfab.on_hosts.agent.core.host_paths import (
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB, entries, names, os_release, read_bytes, read_text
 from slurmfab.on_hosts.agent.dnf import rpm_database
-from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, slurm_use, slurm_versions
+from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, remains, slurm_use, slurm_versions
 from slurmfab.on_hosts.agent.packages import dpkg_status
 from slurmfab.on_hosts.agent.services import systemctl
 
@@ -149,6 +149,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
+    there = packages(root, request.get("packages", ()))
     return {
         **system(root),
         "addresses": network_addresses(),
@@ -157,7 +158,8 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "members": members(root, request.get("members", ())),
         **ids(root, accounts),
         "own_numbers": own_numbers(root) if request.get("own_numbers") else [],
-        **packages(root, request.get("packages", ())),
+        **there,
+        "remains": remains.read(root, request.get("slurm_programs", ()), has_packages=has_slurm(there)),
         **hardware.facts(root, request),
         **gpu_facts(root, request.get("gpu_files", ()), request.get("plugin_directories", ())),
         "cgroup": cgroups.read(root),
@@ -195,6 +197,11 @@ def packages(root: str, asked: Iterable[str]) -> Dict[str, Any]:
     there = dpkg_status.versions(status, asked)
     states = dpkg_status.states(status, [name for name in asked if name not in there])
     return {"packages": there, "unfinished_packages": [name for name in states if states[name] != "installed"]}
+
+
+def has_slurm(found: Mapping[str, Any]) -> bool:
+    """Whether packages of Slurm are among those that were found, completely installed or not."""
+    return any(name.startswith("slurm") for key in ("packages", "unfinished_packages") for name in found[key])
 
 
 def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
