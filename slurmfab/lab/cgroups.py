@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
+from slurmfab.lab import private_users
 from slurmfab.lab.layout import LabLayout
+
+HANDED_OVER = ("cgroup.procs", "cgroup.subtree_control", "cgroup.threads", "tasks")
+"""Files of its subtree that a host with users of its own may write, so that it makes control groups."""
 
 
 def lab_directories(lab: LabLayout, mountinfo: str = "", own: str = "") -> tuple[Path, ...]:
@@ -32,8 +37,8 @@ def lab_directories(lab: LabLayout, mountinfo: str = "", own: str = "") -> tuple
     return tuple(sorted(found.values()))
 
 
-def make(lab_directory: Path, host: str) -> Path:
-    """Make a host's subtree in one hierarchy and return its path."""
+def make(lab_directory: Path, host: str, *, private: bool = False) -> Path:
+    """Make a host's subtree in one hierarchy and return its path. `private`: for a host with users of its own."""
     for directory in (lab_directory, lab_directory / host):
         directory.mkdir(exist_ok=True)
         # A new cgroup of the v1 cpuset controller has no CPUs, so no process can enter it until it gets some.
@@ -44,7 +49,20 @@ def make(lab_directory: Path, host: str) -> Path:
     available, handed_on = lab_directory / "cgroup.controllers", lab_directory / "cgroup.subtree_control"
     if available.exists() and available.read_text().strip():
         handed_on.write_text(" ".join(f"+{controller}" for controller in available.read_text().split()))
+    if private:
+        private_users.own(lab_directory / host, HANDED_OVER)
+        if (most := lab_directory / host / "pids.max").exists():
+            most.write_text(str(private_users.MOST_PROCESSES))
     return lab_directory / host
+
+
+def thaw(directories: Iterable[Path]) -> None:
+    """Let all processes in these subtrees go on: one that is frozen does not end when it is killed (version 1)."""
+    for directory in directories:
+        for folder, _, files in os.walk(directory):
+            if "freezer.state" in files:
+                with suppress(OSError):  # it was removed
+                    Path(folder, "freezer.state").write_text("THAWED")
 
 
 def processes(directories: Iterable[Path]) -> frozenset[int]:

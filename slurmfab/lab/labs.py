@@ -261,8 +261,8 @@ def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.
     pid = _look(_state_of(lab), lab.host(host).name, ask=False).pid
     if pid is None:
         raise LabError(f"{host}: the host is switched off.")
-    clock = ("--time",) if power.TIME_NAMESPACE.exists() else ()
-    command = ["nsenter", "--target", str(pid), *ENTER, *clock, "env", "-i", PATH, "HOME=/root", "LANG=C.UTF-8", *argv]
+    more = [*(["--time"] if power.TIME_NAMESPACE.exists() else []), *(["--user"] if lab.spec.private_users else [])]
+    command = ["nsenter", "--target", str(pid), *ENTER, *more, "env", "-i", PATH, "HOME=/root", "LANG=C.UTF-8", *argv]
     try:
         return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
     except subprocess.TimeoutExpired as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
@@ -188,6 +188,12 @@ def _prompt_routes(address: str, network: IPv4Network) -> tuple[str, ...]:
           for to, by, source in own),
         f"route replace {network} dev eth0 proto kernel scope link src {address} quickack 1",
     )  # fmt: skip
+
+
+def set_up(host: HostLayout, settings: Mapping[str, str]) -> None:
+    """Write settings of IPv4 in a host's network namespace."""
+    lines = "".join(f"echo {value} >/proc/sys/net/ipv4/{name}\n" for name, value in settings.items())
+    call(["nsenter", f"--net=/run/netns/{host.namespace}", "sh", "-es"], lines)
 
 
 def unplug(host: HostLayout) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Thread
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import cgroups, el_repository, mounts, slurm_repository
+from slurmfab.lab import cgroups, el_repository, mounts, network, private_users, roots, slurm_repository
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
 from slurmfab.lab.spec import UNIFIED_SUITES, LabSpec
@@ -85,6 +85,12 @@ UNIFIED = "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"
 NETWORK_SETTINGS = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
 """Environment that lets a host change the settings of its own network namespace, which containers in it need."""
 
+OPTIONS = ("--capability=all", "--drop-capability=CAP_SYS_MODULE,CAP_SYS_RAWIO", "--system-call-filter=@keyring")
+"""Options of systemd-nspawn for a host that has this machine's users, so that it can do what a real machine can: mount
+network file systems, make devices, limit jobs to some."""
+
+NO_DEVICE = "/dev/null"  # stands for each GPU of a host that may have no devices
+
 AUTOFS = Path("/dev/autofs")  # the kernel's device for automount units
 
 NSPAWN_DIRECTORIES = (Path("/run/systemd/nspawn/propagate"), Path("/run/systemd/nspawn/unix-export"))
@@ -96,29 +102,39 @@ OWN_CLEANING = 3.0  # seconds for systemd-nspawn to end by itself after its host
 
 def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpec) -> None:
     """Boot a host whose root and network namespace are ready, without waiting; LabError if it does not start."""
-    subtrees = [cgroups.make(directory, host.name) for directory in cgroup_directories]
-    nspawn = (
-        "systemd-nspawn --boot --quiet --register=no --keep-unit --capability=all --system-call-filter=@keyring "
-        "--resolv-conf=off --timezone=off "
-        f"--link-journal=no --settings=no --directory={host.root} --machine={host.machine} "
-        f"--hostname={spec.hostname(host.name)} "
-        f"--network-namespace-path=/run/netns/{host.namespace}"
-    )
+    private = spec.private_users
+    subtrees = [cgroups.make(directory, host.name, private=private) for directory in cgroup_directories]
+    nspawn = [
+        "systemd-nspawn", "--boot", "--quiet", "--register=no", "--keep-unit", "--resolv-conf=off", "--timezone=off",
+        "--link-journal=no", "--settings=no", f"--directory={host.root}", f"--machine={host.machine}",
+        f"--hostname={spec.hostname(host.name)}",
+    ]  # fmt: skip
+    environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
     _forget(host)
     for path in spec.shared:
         host.shared(path).mkdir(parents=True, exist_ok=True)
-    binds = [f"--bind={host.shared(path)}:{path}" for path in spec.shared]
-    # systemd looks for it once, before it makes any device, and supports no automount units without it.
-    binds += [f"--bind={AUTOFS}"] if AUTOFS.exists() else []
+    nspawn += [f"--bind={host.shared(path)}:{path}" for path in spec.shared]
+    if private:
+        tuple(map(private_users.own, map(host.shared, spec.shared)))
+        network.set_up(host, private_users.OF_NETWORK)
+        # A network namespace that is not of the host's users is entered before it has any.
+        nspawn = ["nsenter", f"--net=/run/netns/{host.namespace}", *nspawn, *private_users.OPTIONS]
+        count = len(spec.gpu_models.get(host.name, ()))
+        nspawn += [f"--bind={NO_DEVICE}:{path}" for path in roots.gpu_files(count)] if count else []
+    else:
+        nspawn += [f"--network-namespace-path=/run/netns/{host.namespace}", *OPTIONS]
+        # systemd looks for it once, before it makes any device, and supports no automount units without it.
+        nspawn += [f"--bind={AUTOFS}"] if AUTOFS.exists() else []
+        environment |= NETWORK_SETTINGS
     if spec.newer_slurm:
-        binds.append(f"--bind-ro={el_repository.newer_slurm(spec, lambda _: None, host.name)}:{slurm_repository.PLACE}")
-    environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **NETWORK_SETTINGS}
+        place = el_repository.newer_slurm(spec, lambda _: None, host.name)
+        nspawn.append(f"--bind-ro={place}:{slurm_repository.PLACE}")
     if spec.suite in UNIFIED_SUITES or host.name in spec.unified:
         environment[UNIFIED] = "1"
     with host.console.open("ab") as console:
         done = subprocess.run(
             [*TIED, "sh", "-ec", ENTER_CGROUPS, "sh", *map(str, subtrees), "--", BOOT_SHELL, "-c", BOOT, "power",
-             *nspawn.split(), *binds],
+             *nspawn],
             stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=environment, check=False,
         )  # fmt: skip
     if done.returncode:
@@ -140,6 +156,7 @@ def switch_off(
     # A cgroup stays busy for a moment after its last process is no longer listed.
     while (running := cgroups.processes(directories)) or (remove and not all(map(cgroups.remove, directories))):
         waited = time.monotonic() - began
+        cgroups.thaw(directories)
         _kill(running if waited > OWN_CLEANING else filter(_keeps_host_on, running))
         if waited > patience:
             some = f"Processes: {sorted(running)[:5]}; cgroups: {directories[0]} and its like."

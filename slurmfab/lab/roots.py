@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from slurmfab.lab import disks, mounts
+from slurmfab.lab import disks, mounts, private_users, slurm_repository
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import HostLayout, LabLayout
 from slurmfab.lab.network import resolver_text
@@ -27,10 +27,14 @@ ON_GPU_HOSTS = {
 NVIDIA_MAJOR = 195  # major device number of NVIDIA's driver (Linux, Documentation/admin-guide/devices.txt)
 
 
+def gpu_files(count: int) -> dict[str, int]:
+    """The device files of `count` GPUs, each with its minor device number."""
+    return {**{f"/dev/nvidia{number}": number for number in range(count)}, "/dev/nvidiactl": 255}
+
+
 def gpu_devices(count: int) -> str:
     """Lines for tmpfiles.d(5) that make the device files of `count` GPUs at every boot."""
-    numbers = {f"nvidia{number}": number for number in range(count)} | {"nvidiactl": 255}
-    return "".join(f"c /dev/{name} 0666 root root - {NVIDIA_MAJOR}:{number}\n" for name, number in numbers.items())
+    return "".join(f"c {path} 0666 root root - {NVIDIA_MAJOR}:{number}\n" for path, number in gpu_files(count).items())
 
 
 def gpu_models(models: Iterable[str]) -> str:
@@ -89,8 +93,10 @@ def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
     host = state.layout.host(name)
     fresh = not (host.directory / "prepared").exists()
     layers = (*disks.layers_of(host), state.base)
-    _mount(layers, host)
+    for directory in (host.directory / "upper", host.directory / "work", host.root):
+        directory.mkdir(parents=True, exist_ok=True)
     if fresh:
+        _mount(layers, host)
         # A copy keeps the names, SSH keys and users of the host that its disk was kept from.
         if not disks.is_copy(host):
             _mask_generators(host)
@@ -99,15 +105,21 @@ def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
             _let_in(state, host)
         _equip(state.spec, host)
         (host.directory / "prepared").touch()
-
-
-def _mount(layers: Iterable[str], host: HostLayout) -> None:
-    """Mount the overlay on these lower directories, topmost first, unless it is mounted."""
-    upper, work = host.directory / "upper", host.directory / "work"
-    for directory in (upper, work, host.root):
-        directory.mkdir(parents=True, exist_ok=True)
+        if state.spec.private_users:
+            for place in (*state.spec.shared, *([slurm_repository.PLACE] if state.spec.newer_slurm else [])):
+                host.root.joinpath(place.lstrip("/")).mkdir(parents=True, exist_ok=True)  # systemd-nspawn may not
+            mounts.unmount_all(host.root)
     if host.root not in mounts.mount_points():
-        options = f"lowerdir={':'.join(layers)},upperdir={upper},workdir={work}"
+        if state.spec.private_users:
+            call(private_users.mounting(layers, host.directory, host.root, host.machine))
+        else:
+            _mount(layers, host)
+
+
+def _mount(layers: Sequence[str], host: HostLayout) -> None:
+    """Mount the overlay on these lower directories, topmost first, unless it is mounted."""
+    if host.root not in mounts.mount_points():
+        options = f"lowerdir={':'.join(layers)},upperdir={host.directory}/upper,workdir={host.directory}/work"
         call(["mount", "-t", "overlay", host.machine, "-o", options, str(host.root)])
 
 
@@ -163,8 +175,11 @@ def _equip(spec: LabSpec, host: HostLayout) -> None:
     """Add the stand-ins that the lab's specification asks for, and remove what it says is missing."""
     etc = host.root / "etc"
     models = spec.gpu_models.get(host.name, ())
-    if models:
+    if spec.private_users:
+        (etc / "tmpfiles.d/lab-devices.conf").unlink(missing_ok=True)
+    elif models:
         (etc / "tmpfiles.d/lab-gpus.conf").write_text(gpu_devices(len(models)))
+    if models:
         (etc / "lab-gpus").write_text(gpu_models(models))
         for name, place in ON_GPU_HOSTS.items():
             (host.root / place).parent.mkdir(exist_ok=True)

@@ -102,6 +102,8 @@ class LabSpec:
     newer_slurm: bool = False
     # `HOST:NAME`, as in `n1:cn01`: hosts that call themselves by another name than the lab does
     hostnames: tuple[str, ...] = ()
+    # whether root of the hosts is nobody on this machine (`slurmfab.lab.private_users`)
+    private_users: bool = False
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks.command import HOSTS_ELSEWHERE, Inside, command, number
 from slurmfab.cli.tasks.options import COMMON, CONNECTION, Common
+
+if TYPE_CHECKING:
+    from slurmfab.commands.rehearse import rehearsing
 
 REFUSED: Mapping[str, tuple[str, ...]] = {
     "deploy": ("plan", "retry_failed", "wake", *CONNECTION),
@@ -29,10 +33,18 @@ REFUSED: Mapping[str, tuple[str, ...]] = {
         "power_cut": "a host whose power is cut while the command works, and comes back",
         "identity": "file with the private key of age, or SSH private key, that decrypts the backups",
         "keep": "leave the twin up, to look around",
+        "with_programs": "for an import: run the hosts' own programs on the twin, after showing them and asking",
     },
 )
 def rehearse(
-    common: Common, command: Inside, *, kill: str = "", power_cut: str = "", identity: str = "", keep: bool = False
+    common: Common,
+    command: Inside,
+    *,
+    kill: str = "",
+    power_cut: str = "",
+    identity: str = "",
+    keep: bool = False,
+    with_programs: bool = False,
 ) -> int:
     """Carry a command out on a twin of the cluster.
 
@@ -57,18 +69,20 @@ def rehearse(
     if command.name == "import":
         if identity:
             raise InputError(f"{FAB} rehearse import reads no backup: leave out --identity. Nothing was started.")
-        return takeover(values, command, kills=kills, power_cut=power_cut, keep=keep)
+        wanted = rehearsing.Wanted(("deploy",), "", kills, power_cut, keep, shown=shlex.join(command.words))
+        return takeover(values, command, wanted, with_programs=with_programs)
+    if with_programs:
+        raise InputError(f"--with-programs is for {FAB} rehearse import alone. Nothing was started.")
     key = identity or command.given.get("identity", "")
     wanted = rehearsing.Wanted(command.words, command.given.get("hosts", ""), kills, power_cut, keep, key)
     return rehearsing.rehearse(values.cluster, wanted, values.output)
 
 
-def takeover(values: Common, command: Inside, *, kills: int, power_cut: str, keep: bool) -> int:
+def takeover(values: Common, command: Inside, wanted: rehearsing.Wanted, *, with_programs: bool) -> int:
     """Rehearse an import, and the deployment that follows it."""
     from slurmfab.cli.tasks import host_files
     from slurmfab.cluster.inventory.connection_options import ConnectionOptions
     from slurmfab.commands.import_cluster.importing import ADOPT, ImportOptions
-    from slurmfab.commands.rehearse import rehearsing
     from slurmfab.commands.rehearse import takeover as rehearsal
 
     given = command.given
@@ -79,8 +93,8 @@ def takeover(values: Common, command: Inside, *, kills: int, power_cut: str, kee
     port, accept_new = number(given.get("port", ""), "--port"), given.get("accept_new_host_keys", False)
     contact = ConnectionOptions(user, key, port, become, gateway, accept_new)
     options = ImportOptions(given.get("adopt", ADOPT[0]), given.get("keep_files", False))
-    wanted = rehearsing.Wanted(("deploy",), "", kills, power_cut, keep, shown=shlex.join(command.words))
-    return rehearsal.rehearse(values.cluster, rehearsal.Source(hosts, contact, options), wanted, values.output)
+    source = rehearsal.Source(hosts, contact, options, with_programs)
+    return rehearsal.rehearse(values.cluster, source, wanted, values.output)
 
 
 def refuse(command: Inside) -> None:

@@ -20,7 +20,7 @@ from slurmfab.core.engine.sleeping import may_sleep
 from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.transport import SshTransport
-from slurmfab.lab import needs
+from slurmfab.lab import needs, twins
 from slurmfab.lab.command import obstacle
 from slurmfab.lab.layout import CACHE, LABS
 
@@ -95,8 +95,18 @@ def of_this_machine(path: Path, known: Inventory | None) -> Iterator[Finding]:
     yield from guarded("archives", lambda: archives.kept(path, known))
     yield from guarded("encryption", lambda: archives.encrypted(path, known))
     yield from guarded("clock", software.clock)
+    yield from guarded("rehearsals", of_rehearsals)
     yield from guarded("disk", lambda: software.disk(path.parent))
     yield from guarded("language", lambda: software.terminal(sys.stdout, os.environ))
+
+
+def of_rehearsals() -> Iterator[Finding]:
+    """Remove what rehearsals have left that were killed, which root alone sees, and yield that."""
+    if not os.geteuid():
+        yield from (
+            warning("rehearsals", f"{name} was left by a rehearsal that was killed: removed, with the cluster's data")
+            for name in twins.remove_forgotten()
+        )
 
 
 def keys(known: Inventory | None) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """The hosts of a twin made by hand, like those of a cluster that slurmfab has not made: by shell scripts alone.
 
 They get the packages, users, files, owners, database and accounts that the cluster showed to its import. Secrets are
-new ones. Programs of the site's outside Slurm's directory are stand-ins that do nothing.
+new ones. Programs are stand-ins (`programs`) unless the user wants those in Slurm's directory to run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.commands.import_cluster import database
 from slurmfab.commands.import_cluster.found import FoundFile
-from slurmfab.commands.rehearse import real_cluster, real_files
+from slurmfab.commands.rehearse import programs, real_cluster, real_files
 from slurmfab.commands.rehearse.real_cluster import Real
 from slurmfab.commands.rehearse.real_files import Changes
 from slurmfab.commands.rehearse.stage import Stage
@@ -51,6 +51,9 @@ NO_START = (
     "before these files; mend them there before you import"
 )
 NOT_READY = "There can be no twin: with the files that the cluster has, {what}"
+
+_REQUIRED = re.compile(r"(?m)^[ \t]*required(?=[ \t]+\S+\.so\b)")
+"""How plugstack.conf demands a plugin: one that is no package's, and so not on the twin."""
 
 _SOCKET = re.compile(r"(?i)\bsocket=([^\s,\"]+)")
 
@@ -93,6 +96,7 @@ class Making:
     real: Real
     stage: Stage
     twin: Twin  # with its addresses
+    with_programs: bool = False  # whether programs of the hosts run
     new: Secrets = field(default_factory=Secrets)
 
     @cached_property
@@ -170,7 +174,7 @@ def host_script(making: Making, host: str, changes: Changes) -> str:
         *(file_lines(file, content(making, file, changes)) for file in (*files.files, *files.drop_ins)),
         *option_lines(real, host, changes),
         *map(stand_in_lines, real_cluster.stand_ins(real, host)),
-        *owner_lines(real.owners.get(host, ())),
+        *owner_lines(real.owned(host)),
         written("/etc/munge/munge.key", making.new.munge, 0o400, "munge:munge"),
         *(written(path, making.new.tokens, 0o600, real.cluster.slurm_user) for path in keys),
         "systemctl daemon-reload\nsystemctl enable --quiet munge\nsystemctl restart munge\n",
@@ -204,8 +208,10 @@ def user_lines(real: Real, host: str) -> Iterator[str]:
 
 def content(making: Making, file: FoundFile, changes: Changes) -> str:
     """A file as the twin has it, with the new password of the database, which is on the same host."""
-    is_conf = not file.path.endswith((".lua", ".yaml", ".sh")) and not file.mode & 0o111
-    text = real_files.changed(file.text, changes) if is_conf else file.text
+    if programs.is_program(file) or programs.UNIT.fullmatch(file.path):
+        return (file if making.with_programs else programs.harmless(file)).text
+    text = file.text if file.path.endswith(".yaml") else real_files.changed(file.text, changes)
+    text = _REQUIRED.sub("optional", text)
     if file.path.endswith(f"/{database.FILE}"):
         text = re.sub(r"(?im)^[ \t]*Storage(Host|Port|BackupHost|Parameters)[ \t]*=.*$", "", text)
         text = text.replace(HIDDEN, making.new.password)
@@ -215,7 +221,7 @@ def content(making: Making, file: FoundFile, changes: Changes) -> str:
 def file_lines(file: FoundFile, text: str) -> str:
     """Lines that write a file, behind its link if it has one."""
     target = file.link or file.path
-    lines = written(target, text.encode("utf-8", "surrogateescape"), file.mode)
+    lines = written(target, text.encode("utf-8", "surrogateescape"), programs.mode_of(file.path, file.mode))
     if file.link:
         path = shlex.quote(file.path)
         lines += f"{folder_line(file.path)}ln -sfn {shlex.quote(target)} {path}\n"
@@ -236,8 +242,7 @@ def folder_line(path: str) -> str:
 
 def stand_in_lines(path: str) -> str:
     """Lines that make a program which does nothing, unless there is one."""
-    place = shlex.quote(path)
-    return f"{folder_line(path)}[ -e {place} ] || {{ printf '#!/bin/sh\\n' >{place}; chmod 755 {place}; }}\n"
+    return f"[ -e {shlex.quote(path)} ] || {{\n{written(path, programs.STAND_IN.encode(), 0o755)}}}\n"
 
 
 def option_lines(real: Real, host: str, changes: Changes) -> Iterator[str]:
@@ -254,12 +259,13 @@ def option_lines(real: Real, host: str, changes: Changes) -> Iterator[str]:
 def owner_lines(rows: Iterable[Owned]) -> Iterator[str]:
     """Yield the lines that make directories and logs, and give all that is there its owner and permissions.
 
-    A user or group that the twin lacks owns nothing there.
+    A user or group that the twin lacks owns nothing there, and nobody becomes another user by a file.
     """
     for row in rows:
+        mode = row.mode & 0o3777 if row.kind == DIRECTORY else programs.mode_of(row.path, row.mode)
         path, owner = shlex.quote(row.path), shlex.quote(f"{row.user}:{row.group}")
         make = f"[ -d {path} ] || mkdir {path}" if row.kind == DIRECTORY else f"[ -e {path} ] || : >{path}"
-        yield f"{make}\nchown {owner} {path} 2>/dev/null || :\nchmod {row.mode:o} {path}\n"
+        yield f"{make}\nchown {owner} {path} 2>/dev/null || :\nchmod {mode:o} {path}\n"
 
 
 def database_script(making: Making, host: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,13 +12,13 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.slurm.conf_text import parse, split_commas
 from slurmfab.cluster.slurm.platform import DEBIAN
 from slurmfab.commands.import_cluster import database
-from slurmfab.commands.import_cluster.found import HostFiles
+from slurmfab.commands.import_cluster.found import FoundFile, HostFiles
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.rehearse import playing
 from slurmfab.commands.rehearse.twin import Twin
 from slurmfab.commands.rehearse.workload import Workload
 from slurmfab.core.plan.plan_input import LOOPBACK, is_numeric
-from slurmfab.on_hosts.agent.files.owners import DIRECTORY, Owned
+from slurmfab.on_hosts.agent.files.owners import DIRECTORY, Owned, from_the_top
 from slurmfab.on_hosts.agent.slurm.found_files import ELSEWHERE
 
 PLACES = (
@@ -53,6 +53,16 @@ class Real:
         found = self.old.found
         files = found.hosts.get(host) or replace(found.hosts[found.controller], drop_ins=(), left={})
         return replace(files, files=tuple(one for one in files.files if not one.path.startswith(FETCHED)))
+
+    def programs(self, hosts: Iterable[str]) -> list[tuple[str, FoundFile]]:
+        """The files of hosts that a twin could run, each with its host."""
+        every = ((host, self.files(host)) for host in hosts)
+        return [(host, file) for host, files in every for file in (*files.files, *files.drop_ins)]
+
+    def owned(self, host: str) -> tuple[Owned, ...]:
+        """Whose the files and directories of a host are about which it was asked, and those above them."""
+        asked = {above for path in places(self.old, host, self.files(host)) for above in from_the_top(path)}
+        return tuple(row for row in self.owners.get(host, ()) if row.path in asked)
 
     @cached_property
     def people(self) -> dict[str, int]:

@@ -32,7 +32,7 @@ from slurmfab.commands.backup.trust import TRUSTED
 from slurmfab.commands.rehearse import named, playing, refused, restored, twin, workload
 from slurmfab.commands.rehearse.jobs_there import has_jobs
 from slurmfab.commands.rehearse.playing import Before, Outcome, Site
-from slurmfab.commands.rehearse.stage import LONGEST, Done, Stage, standing
+from slurmfab.commands.rehearse.stage import LONGEST, Done, Stage, ended_in_order, standing
 from slurmfab.commands.rehearse.verdict import Attempt, Rehearsal, durations, write
 from slurmfab.commands.rehearse.workload import Workload
 from slurmfab.core.engine import missing_lock, record, rehearsals, session
@@ -45,7 +45,7 @@ from slurmfab.core.engine.saved_plan import Files
 from slurmfab.core.engine.session import Output
 from slurmfab.core.status import snapshot
 from slurmfab.hosts.transport import Transport
-from slurmfab.lab import needs
+from slurmfab.lab import needs, twins
 from slurmfab.on_hosts.agent.client import commands
 
 WAITING_FOR_JOBS = frozenset({"--drain", "--drain-first", "remove-node"})  # words of commands that wait for jobs to end
@@ -107,7 +107,8 @@ def rehearse(cluster: str, wanted: Wanted, output: Output) -> int:
     """Rehearse a command. Raises InputError for wrong input; SlurmfabError if there can be no twin of the cluster."""
     known = loading.load_named(cluster)
     missing_lock.require_deployed(known)
-    with ExitStack() as decrypted:
+    require_lab()
+    with ended_in_order(), twins.alone(lab_name(known.path)), ExitStack() as decrypted:
         return on_twin(known, wanted, output, decrypted)
 
 
@@ -165,10 +166,14 @@ def refuse_unknown(chosen: twin.Chosen, named: Sequence[str]) -> None:
         raise InputError(f"{fold(unknown)}: not in the cluster file. Nothing was started.")
 
 
-def require_machine(chosen: twin.Chosen) -> None:
-    """Check that this machine can run the twin. Raises LabError, with what is missing, if it cannot."""
+def require_lab() -> None:
+    """Check that there can be twins on this machine. Raises LabError, with what is missing, if there cannot."""
     if reason := labs.obstacle():
         raise LabError(reason)
+
+
+def require_machine(chosen: twin.Chosen) -> None:
+    """Check that this machine can run the twin. Raises LabError, with what is missing, if it cannot."""
     if not labs.names():  # another lab shows that it can have one
         needs.require()
     available, needed = needs.available_memory(), len(chosen.hosts) * HOST_MEMORY

@@ -1,11 +1,12 @@
 """The newest backup of a cluster, and of it what its twin gets: slurmctld's state and the database.
 
-Keys and passwords are not in it, and the scripts of its jobs end at once: what users have written runs on no twin.
+Keys are new ones, the scripts of its jobs end at once, and triggers are left out: nothing of it runs on a twin.
 """
 
 from __future__ import annotations
 
 import io
+import secrets
 import tarfile
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
@@ -28,6 +29,12 @@ PIECE_BYTES = 1 << 20
 OF_NODES = ("node_state", "node_state.old", "clustername")
 """Files of slurmctld's state about nodes: those of a twin have booted later, which slurmctld takes for a crash. With a
 `clustername`, which it makes anew, slurmctld would not start without them."""
+
+TRIGGERS = ("trigger_state", "trigger_state.old")
+"""Files of slurmctld's state with the programs that it runs as the slurm user when something happens (strigger(1))."""
+
+KEYS = (".key", ".jwks", ".pem")
+"""Ends of the names of files that are secrets (as in `import_cluster.carried`); a twin has others, as long."""
 
 SCRIPT = "script"  # the name of a job's script in slurmctld's state
 INSTEAD = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"  # slurmctld writes a zero at its end
@@ -96,7 +103,10 @@ def copied(backup: Backup, directory: Path, taken: Collection[str] = TAKEN) -> P
             for name, part in backup.parts.items():
                 if name in taken:
                     made.begin()
-                    (add_state if name == parts.STATE else add)(made, part)
+                    if name == parts.KEY:
+                        made.write(secrets.token_bytes(part.size))
+                    else:
+                        (add_files if name.endswith(".tar.gz") else add)(made, part)
                     made.end(name)
             return Path(made.finish(manifest(backup)))
         finally:
@@ -111,8 +121,11 @@ def add(made: Archive, part: Part) -> None:
         made.write(piece.data)
 
 
-def add_state(made: Archive, part: Part) -> None:
-    """Write slurmctld's state into an archive, without its nodes, and each job with a script that ends at once."""
+def add_files(made: Archive, part: Part) -> None:
+    """Write slurmctld's state, or files of Slurm's, into an archive: without nodes and triggers, and with other keys.
+
+    Each job has a script that ends at once.
+    """
 
     class Sink(io.RawIOBase):
         """The archive as a file."""
@@ -129,11 +142,13 @@ def add_state(made: Archive, part: Part) -> None:
             tarfile.open(fileobj=Sink(), mode="w|gz") as left,
         ):
             for member in known:
-                if Path(member.name).name in OF_NODES:
+                if Path(member.name).name in (*OF_NODES, *TRIGGERS):
                     continue
                 content = known.extractfile(member)
-                if content and Path(member.name).name == SCRIPT:
+                if content and Path(member.name).name == SCRIPT and "/job." in f"/{member.name}":
                     member.size, content = len(INSTEAD), io.BytesIO(INSTEAD)
+                elif content and member.name.endswith(KEYS):
+                    content = io.BytesIO(secrets.token_bytes(member.size))
                 left.addfile(member, content)
 
 

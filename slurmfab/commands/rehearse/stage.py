@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -32,7 +32,6 @@ DOOR, DOOR_PLACE = "door", 9  # the network namespace of commands, and the posit
 OF_SIGNALS = 128  # the exit code of a process that a signal ended, less the signal's number
 LONGEST = 3600.0  # seconds after which a command is ended
 MOST_OUTPUT = 1 << 20  # bytes of a command's output that are read, from its end
-LOCKS = Path("/run")  # where a rehearsal holds a lock, so that no other one of the same cluster removes its twin
 
 ALLOWED = "ip daddr . tcp dport {{ {places} }} accept"
 FENCE = """\
@@ -163,31 +162,15 @@ def standing(twin: Twin, known: Path, progress: Callable[[str], None], *, keep: 
     """The twin with its hosts up and fenced in, removed at the end unless `keep`.
 
     `known`: the real cluster file, whose neighbours the twin's file has as well. Raises LabError if this machine cannot
-    run it, or another rehearsal of the cluster goes on.
+    run it.
     """
-    name, mine = twin.spec.name, LOCKS / f"slurmfab-rehearse-{twin.spec.name}"
-    with alone(mine), ended_in_order():
-        labs.down(name)
-        try:
-            yield started(twin, known, progress)
-        finally:
-            if not keep:
-                labs.down(name)
-            with suppress(OSError):
-                mine.rmdir()
-
-
-@contextmanager
-def alone(mine: Path) -> Iterator[None]:
-    """Hold the lock of a cluster's rehearsals; LabError if another one holds it."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(state.locked(mine, patience=0))
-        except LabError as error:
-            raise LabError(
-                "Another rehearsal of this cluster is at work on this machine. Wait until it is done, or end it."
-            ) from error
-        yield
+    name = twin.spec.name
+    labs.down(name)
+    try:
+        yield started(twin, known, progress)
+    finally:
+        if not keep:
+            labs.down(name)
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from pathlib import Path
 
+from slurmfab.base import terminal
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.exit_codes import DONE
 from slurmfab.base.hostlist import expand
@@ -20,11 +20,11 @@ from slurmfab.commands.import_cluster.asked import Asked
 from slurmfab.commands.import_cluster.importing import ImportOptions
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.nodes import discovery
-from slurmfab.commands.rehearse import hand_made, real_cluster, rehearsing, twin, workload
+from slurmfab.commands.rehearse import hand_made, programs, real_cluster, rehearsing, twin, workload
 from slurmfab.commands.rehearse.hand_made import Making
 from slurmfab.commands.rehearse.real_cluster import Real
 from slurmfab.commands.rehearse.rehearsing import Original, Start, Wanted
-from slurmfab.commands.rehearse.stage import standing
+from slurmfab.commands.rehearse.stage import ended_in_order, standing
 from slurmfab.commands.rehearse.twin import Chosen, Twin
 from slurmfab.commands.rehearse.verdict import Rehearsal
 from slurmfab.core.engine import session
@@ -32,6 +32,7 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output
 from slurmfab.hosts.session import answer_value
 from slurmfab.hosts.transport import Transport
+from slurmfab.lab import twins
 from slurmfab.on_hosts.agent.files.owners import Owned
 
 NEVER_READ = (
@@ -50,6 +51,7 @@ class Source:
     hosts: str  # of it, as the user typed them
     connection: ConnectionOptions
     options: ImportOptions
+    with_programs: bool = False  # whether programs of the hosts run on the twin, if the user says so again
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -64,18 +66,23 @@ def rehearse(cluster: str, source: Source, wanted: Wanted, output: Output) -> in
     no twin of it.
     """
     begun, path = datetime.now(timezone.utc), loading.named_path(cluster)
-    asked, takeover = importing.surveyed(path, source.hosts, source.connection, output, source.options)
-    with tempfile.TemporaryDirectory(prefix="slurmfab-import-") as directory:
-        place = Path(directory) / "found" / path.name
+    rehearsing.require_lab()
+    with ended_in_order(), twins.alone(rehearsing.lab_name(path)) as directory:
+        asked, takeover = importing.surveyed(path, source.hosts, source.connection, output, source.options)
+        place = directory / "found" / path.name
         place.parent.mkdir()
         known = writing.write(place, takeover, lambda made: importing.lock_of(made, asked))
         chosen, original, real = prepared(known, asked, wanted, output)
+        if source.with_programs:
+            ask_for_programs(real, chosen)
         made = twin_of(rehearsing.lab_name(path), real, chosen, original.codename)
+        lacks = () if source.with_programs else programs.left_out(real.programs(chosen.hosts))
+        made = replace(made, unknown=(*made.unknown, *lacks))
         progress = output.progress()
-        empty = Path(directory) / path.name  # the twin gets none of the files beside the cluster file
+        empty = directory / path.name  # the twin gets none of the files beside the cluster file
         told = (*importing.remarks(asked), *takeover.remarks)
         with standing(made, empty, lambda line: progress.line(f"twin: {line}"), keep=wanted.keep) as stage:
-            making = Making(real, stage, twin.placed(made, stage.lab))
+            making = Making(real, stage, twin.placed(made, stage.lab), source.with_programs)
             start = Start(begun, told=told, is_repair=True)
             with rehearsing.stages(progress) as tell:
                 found = carried_out(original, making, (source, wanted), start, tell)
@@ -91,6 +98,10 @@ def prepared(known: Inventory, asked: Asked, wanted: Wanted, output: Output) -> 
     refuse_without_twin(old, known)
     named = tuple(expand(wanted.cut)) if wanted.cut else ()
     chosen = twin.choose([(known.cluster, known.lock)], named)
+    for files in (asked.cluster.hosts[host] for host in chosen.hosts if host in asked.cluster.hosts):
+        for file in (*files.files, *files.drop_ins):
+            if not file.path.startswith(real_cluster.FETCHED):
+                tuple(map(programs.require_place, filter(None, (file.path, file.link))))
     rehearsing.refuse_unknown(chosen, named)
     rehearsing.require_machine(chosen)
     notes = [f"{host} did not answer: {reason}" for host, reason in importing.silent(asked).items()]
@@ -104,6 +115,17 @@ def prepared(known: Inventory, asked: Asked, wanted: Wanted, output: Output) -> 
     codename = asked.cluster.facts[asked.cluster.controller].codename
     original = Original(known, known, codename, None, jobs, tuple(notes))
     return chosen, original, Real(old, known, owners, jobs)
+
+
+def ask_for_programs(real: Real, chosen: Chosen) -> None:
+    """Show the programs of hosts that would run on the twin, and ask; SlurmfabError unless the answer is yes."""
+    text = programs.shown(real.programs(chosen.hosts))
+    if text and not terminal.can_ask():
+        raise InputError("--with-programs shows the programs and asks, which needs a terminal. Nothing was started.")
+    if text:
+        terminal.write(text, sys.stderr)
+        if not terminal.agrees("Run these on the twin, as its hosts run them on the cluster? [y/N] "):
+            raise SlurmfabError("Nothing was started.")
 
 
 def refuse_without_twin(old: OldCluster, known: Inventory) -> None:
@@ -158,7 +180,9 @@ def carried_out(
     import_twin(making, source)
     before = rehearsing.checked(stage)
     jobs = rehearsing.begin_jobs(original, wanted, stage)
-    return rehearsing.played(original, wanted, stage, replace(start, checked=before, jobs=jobs), tell)
+    found = rehearsing.played(original, wanted, stage, replace(start, checked=before, jobs=jobs), tell)
+    calls = [(host, name) for host in stage.twin.hosts for name in stage.shell(programs.CALLS, host).splitlines()]
+    return replace(found, told=(*found.told, *programs.told(calls)))
 
 
 def import_twin(making: Making, source: Source) -> None:

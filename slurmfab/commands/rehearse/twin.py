@@ -40,6 +40,7 @@ LEFT_OUT: Mapping[str, str] = {
     "mail": "no mail leaves the twin (mail)",
     "exports": "directories of file servers are directories that the twin's hosts share (exports)",
     "quota": "quotas of file servers are not set (quota)",
+    "firewall": "no rules of a firewall are set (firewall)",
     "drift": "no drift timer is set up (drift)",
     "registry": "no image is pulled (registry)",
 }
@@ -142,6 +143,7 @@ def make(name: str, chosen: Chosen, versions: Iterable[tuple[Cluster, Lock]], co
         other_packages=tuple(other_packages(some[0][0], hosts)),
         newer_slurm=any(NEWER_SLURM in uris(one) for one, _ in some),
         hostnames=tuple(f"{inner}:{hostname(host, lock)}" for host, inner in hosts.items()),
+        private_users=True,
     )
     missing = [host for left in nodes.values() for host in left]
     fewer = [f"how jobs run on more nodes than it has: {fold(missing)} are in its slurm.conf alone"] if missing else []

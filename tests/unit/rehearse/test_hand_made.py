@@ -43,13 +43,13 @@ def real_of(found: FoundCluster, **fields: Any) -> Real:
     return Real(old, known, **{"owners": {}, "workload": Workload((ADA,)), **fields})
 
 
-def making_of(real: Real) -> Making:
+def making_of(real: Real, *, with_programs: bool = False) -> Making:
     """Its twin, whose hosts have addresses from 172.16.0.1 on."""
     chosen = choose([(real.cluster, real.known.lock)])
     addresses = {host: f"172.16.0.{number}" for number, host in enumerate(chosen.hosts, 1)}
     made = Twin(chosen.hosts, chosen.standing_for, LabSpec(), (), addresses=addresses, ssh_key="/key")
     lab = Lab("twin", "trixie", (), Path("/lab"), Path("/key"), Path("/lab/lab.yaml"), LabSpec())
-    return Making(real, Stage(lab, made, Path("/lab/twin/cluster.yaml")), made)
+    return Making(real, Stage(lab, made, Path("/lab/twin/cluster.yaml")), made, with_programs)
 
 
 def files_in(script: str) -> dict[str, str]:
@@ -64,7 +64,7 @@ def script_of(making: Making, host: str) -> str:
 
 @pytest.mark.parametrize("kind", ["plain", "accounts", "includes", "scripts"])
 def test_a_twins_host_has_slurms_files_of_the_real_one_and_the_script_is_one_for_sh(kind: str) -> None:
-    making = making_of(real_of(KINDS[kind]("24.11")))
+    making = making_of(real_of(KINDS[kind]("24.11")), with_programs=True)
     for host in making.twin.hosts:
         script = script_of(making, host)
         written = files_in(script)
@@ -134,6 +134,11 @@ def test_directories_and_logs_of_the_twin_have_the_owners_and_permissions_of_the
         Owned("/var/log/slurm/a b", FILE, "slurm", "adm", 0o640),
     )
     folder, log = hand_made.owner_lines(rows)
+    assert (
+        hand_made.owner_lines((Owned("/etc/slurm/x", FILE, "root", "root", 0o4755),))
+        .__next__()
+        .endswith("chmod 755 /etc/slurm/x\n")
+    )
     assert folder.splitlines() == [
         "[ -d /var/log/slurm ] || mkdir /var/log/slurm",
         "chown slurm:adm /var/log/slurm 2>/dev/null || :",

@@ -22,6 +22,7 @@ def test_the_archive_of_a_twin_when_made_then_it_has_no_key_and_no_nodes_and_its
     tmp_path: Path,
 ) -> None:
     state = {"job_state": b"jobs", "hash.7/job.17/script": b"#!/bin/sh\n", "node_state": b"n", "node_state.old": b"n"}
+    state |= {"trigger_state": b"t", "trigger_state.old": b"t", "jwt_hs256.key": b"secret"}
     parts = {**saved_archives.PARTS, STATE: saved_archives.compressed_tar(state)}
     backup = archive.verified(saved_archives.archive(tmp_path, parts))
     (tmp_path / "twin").mkdir()
@@ -31,10 +32,12 @@ def test_the_archive_of_a_twin_when_made_then_it_has_no_key_and_no_nodes_and_its
     with tarfile.open(fileobj=io.BytesIO(made.parts[STATE].read())) as tar:
         found = {one.name: (file.read(), one.mode) for one in tar if (file := tar.extractfile(one))}
     script = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"
+    key, mode = found.pop("jwt_hs256.key")
+    assert (key != b"secret", len(key), mode) == (True, 6, 0o600)
     assert found == {"job_state": (b"jobs", 0o600), "hash.7/job.17/script": (script, 0o600)}
 
 
-def test_a_backup_that_is_restored_on_a_twin_when_trusted_then_is_a_copy_with_its_key_whose_jobs_end_at_once(
+def test_a_backup_that_is_restored_on_a_twin_when_trusted_then_is_a_copy_with_another_key_whose_jobs_end_at_once(
     tmp_path: Path,
 ) -> None:
     path = saved_archives.archive(tmp_path)
@@ -46,7 +49,8 @@ def test_a_backup_that_is_restored_on_a_twin_when_trusted_then_is_a_copy_with_it
     assert (name, others) == ("restore", ["--trust-archive", "--overwrite"])
     made = archive.verified(Path(copy))
     assert set(made.parts) == set(backup.parts)
-    assert made.parts[KEY].read() == saved_archives.PARTS[KEY]
+    assert len(made.parts[KEY].read()) == len(saved_archives.PARTS[KEY])
+    assert made.parts[KEY].read() != saved_archives.PARTS[KEY]
     assert made.parts[STATE].sha256 != backup.parts[STATE].sha256
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.base.errors import LabError
-from slurmfab.commands.rehearse.stage import alone, ended_in_order, link_neighbours, place_of
+from slurmfab.commands.rehearse.stage import ended_in_order, link_neighbours, place_of
 
 
 def test_paths_above_the_cluster_file_mean_the_same_on_the_twin(tmp_path: Path) -> None:
@@ -45,9 +44,3 @@ def test_a_rehearsal_that_a_signal_ends_removes_its_twin_first(number: signal.Si
         rehearse()
     assert (end.value.code, done) == (128 + number, ["removed"])
     assert signal.getsignal(number) == before
-
-
-def test_a_second_rehearsal_of_a_cluster_is_refused(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
-    with alone(lock), pytest.raises(LabError, match="Another rehearsal of this cluster"), alone(lock):
-        pass

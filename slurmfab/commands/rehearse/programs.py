@@ -1,0 +1,126 @@
+"""Programs that hosts have told of, on a twin: stand-ins that succeed and note that they were called; pure functions.
+
+Programs, scripts of Lua and lines of systemd units run with `--with-programs` alone, after their text was shown.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.hostlist import fold
+from slurmfab.commands.import_cluster.found import FoundFile
+
+NOTE = "slurmfab-stand-in"  # as what stand-ins write to the journal
+CALLS = f"journalctl --quiet --output=cat --identifier={NOTE}"  # prints which stand-ins were called, one a line
+LOG = "/usr/bin/logger"
+
+STAND_IN = f'#!/bin/sh\n[ ! -x {LOG} ] || {LOG} -t {NOTE} -- "$0"\nexit 0\n'
+FUNCTIONS = (
+    "slurm_job_submit", "slurm_job_modify", "slurm_cli_setup_defaults", "slurm_cli_pre_submit", "slurm_cli_post_submit",
+    "slurm_jobcomp_log_record", "slurm_bb_job_process", "slurm_bb_pools", "slurm_bb_job_teardown", "slurm_bb_setup",
+    "slurm_bb_data_in", "slurm_bb_test_data_in", "slurm_bb_real_size", "slurm_bb_paths", "slurm_bb_pre_run",
+    "slurm_bb_post_run", "slurm_bb_test_post_run", "slurm_bb_data_out", "slurm_bb_test_data_out", "slurm_bb_get_status",
+)  # fmt: skip
+"""What Slurm calls in scripts of Lua, whatever their plugin."""
+
+LUA = "".join(
+    f"function {name}() os.execute('{LOG} -t {NOTE} {name} 2>/dev/null') return 0 end\n" for name in FUNCTIONS
+)
+"""A script of Lua that does nothing, in place of one of the site's."""
+
+UNIT = re.compile(r"/(?:etc|run)/systemd/system(?:\.control)?/(?:slurm\w*|munge)\.service(?:\.d/[\w.-]+\.conf)?")
+"""The paths of a site's files about Slurm's units."""
+
+ELSEWHERE = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "tmp",
+             "usr", "var")  # fmt: skip
+"""Directories of the distribution and of users, in which a file that nobody thought of has a meaning of its own."""
+
+LOCAL = [["usr", "local", name] for name in ("bin", "etc", "libexec", "sbin", "share")]
+
+HARMLESS = re.compile(
+    r"(?:After|Before|Wants|Requires|Requisite|BindsTo|PartOf|RequiresMountsFor|Description|Documentation|WantedBy|Alias"
+    r"|Type|PIDFile|User|Group|UMask|Nice|Restart\w*|Timeout\w*|StartLimit\w*|Limit\w+|Tasks\w+|Memory\w+|CPU\w+|IO\w+"
+    r"|OOM\w+|Delegate|Slice|KillMode|RuntimeDirectory\w*|StateDirectory\w*|LogsDirectory\w*|Condition\w+)[ \t]*=.*"
+    r"|(?:Environment)[ \t]*=[ \t]*\"?SLURM\w*=[^\s\"]*\"?[ \t]*|Environment[ \t]*=[ \t]*"
+    r"|EnvironmentFile[ \t]*=[ \t]*(?:-?/etc/(?:default|sysconfig)/[\w.-]+)?[ \t]*"
+    r"|Exec(?:Start|Reload)[ \t]*=[ \t]*(?:/usr/sbin/(?:slurm(?:d|ctld|dbd)|munged)|/bin/kill)(?:[ \t][^;]*)?"
+    r"|Exec\w+[ \t]*=[ \t]*|\[\w+\]|[#;].*|[ \t]*"
+)
+"""Lines of units that run nothing but Slurm's own daemons."""
+
+
+CONFIGURATION = (".conf", ".yaml", ".key")  # how the names of files end that are no programs, whatever is in them
+
+
+def mode_of(path: str, mode: int) -> int:
+    """The permissions of a file: nobody becomes another user by it, and configuration is not executed."""
+    return mode & (0o666 if path.endswith(CONFIGURATION) else 0o777)
+
+
+def is_program(file: FoundFile) -> bool:
+    """Whether a file is a program or a script, and no configuration."""
+    return not file.path.endswith(CONFIGURATION) and (
+        file.path.endswith(".lua") or bool(file.mode & 0o111) or file.text.startswith("#!")
+    )
+
+
+def require_place(path: str) -> str:
+    """A path at which a twin may have a file of Slurm's. Raises InputError for another one, which a host told of."""
+    parts = path.split("/")[1:]
+    of_slurm = any(part.startswith("slurm") for part in parts[:-1]) or parts[:3] in LOCAL
+    is_plain = path == posixpath.normpath(path) and path.startswith("/") and path.isprintable()
+    if not is_plain or not (UNIT.fullmatch(path) or of_slurm or parts[0] not in ELSEWHERE):
+        raise InputError(
+            f"The import cannot be rehearsed: a host tells of {path!a} as a file of Slurm's, and a twin has such files "
+            "in directories of Slurm's own alone, such as /etc/slurm. Nothing was started."
+        )
+    return path
+
+
+def harmless(file: FoundFile) -> FoundFile:
+    """A file as a twin has it that runs nothing of its host's: a stand-in, or a unit without lines of its own."""
+    if file.path.endswith(".lua"):
+        return replace(file, text=LUA)
+    if UNIT.fullmatch(file.path):
+        return replace(file, text="".join(f"{line}\n" for line in kept(file.text)))
+    return replace(file, text=STAND_IN) if is_program(file) else file
+
+
+def kept(unit: str) -> Iterator[str]:
+    """Yield the lines of a unit that run nothing but Slurm's daemons."""
+    lines = [line for line in unit.replace("\\\n", " ").splitlines() if HARMLESS.fullmatch(line)]
+    starts = any(re.match(r"ExecStart[ \t]*=[ \t]*\S", line) for line in lines)
+    yield from (line for line in lines if starts or not line.startswith("ExecStart"))  # the package's line stays
+
+
+def shown(files: Iterable[tuple[str, FoundFile]]) -> str:
+    """The programs of hosts, and the lines of their units that a twin leaves out by itself, as a text for people."""
+    by_text: dict[tuple[str, str], list[str]] = {}
+    for host, file in files:
+        if harmless(file).text != file.text:
+            by_text.setdefault((file.path, file.text), []).append(host)
+    return "\n".join(
+        f"--- {path} of {fold(hosts)}:\n{text.rstrip()}\n" for (path, text), hosts in sorted(by_text.items())
+    )
+
+
+def left_out(files: Iterable[tuple[str, FoundFile]]) -> tuple[str, ...]:
+    """What the rehearsal cannot tell because these files are not on the twin as they are on their hosts."""
+    names = sorted({file.path for _, file in files if harmless(file).text != file.text})
+    return (f"what programs and units of the site do (--with-programs): {', '.join(names)}",) if names else ()
+
+
+def told(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """What to tell of the stand-ins that were called, each with its host."""
+    counts, hosts = Counter(name for _, name in calls), dict[str, dict[str, None]]()
+    for host, name in calls:
+        hosts.setdefault(name, {})[host] = None
+    if not counts:
+        return ()
+    named = ", ".join(f"{name} ({count} times, on {fold(hosts[name])})" for name, count in sorted(counts.items()))
+    return (f"Programs of the cluster did nothing on the twin, and were called: {named}. See --with-programs.",)

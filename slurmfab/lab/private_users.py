@@ -1,0 +1,136 @@
+"""Hosts whose root is nobody on this machine: their users have numbers of their own, in a user namespace.
+
+What such a host's root may do, it may do to the host alone: the kernel refuses it devices, the settings in /proc/sys,
+modules, file systems of disks and other users' processes. The files on its disk keep their numbers, by mounts that map
+them, so that nothing is copied for that. This file is also a program of its own, since the mounts are made as root of
+such a host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+FIRST, COUNT = 1 << 30, 1 << 31
+"""The numbers on this machine of such a host's users: its root is `FIRST`. Users of this machine have smaller ones."""
+
+OPTIONS = (
+    f"--private-users={FIRST}:{COUNT}",
+    "--private-users-ownership=off",
+    "--drop-capability=CAP_AUDIT_CONTROL,CAP_DAC_READ_SEARCH,CAP_IPC_OWNER,CAP_LEASE,CAP_LINUX_IMMUTABLE,CAP_MKNOD,"
+    "CAP_NET_BROADCAST,CAP_NET_RAW,CAP_SYS_TTY_CONFIG",
+)
+"""Options of systemd-nspawn. Without others it leaves the capabilities and system calls that systemd needs, and shows
+/proc/sys and /sys read-only; the network namespace is not the host's own, so its root changes nothing there."""
+
+OF_NETWORK = {"ip_unprivileged_port_start": "0", "ping_group_range": "0 2147483647"}
+"""Settings in /proc/sys/net/ipv4 of such a host's network namespace: ports below 1024, and ping, are for everybody."""
+
+MOST_PROCESSES = 8192  # of one host
+
+_CLONE_NEWUSER = 0x10000000
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # numbers of system calls, the same on all architectures
+_CLONE, _EMPTY_PATH, _SOURCE_IS_DESCRIPTOR, _IDMAP = 1, 0x1000, 4, 0x00100000
+_AT_WORKING_DIRECTORY, _DETACH = -100, 2
+_SET_SECURE_BITS, _KEEP_CAPABILITIES = 28, 1 << 2  # of prctl(2): a change of users leaves the capabilities
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Attributes(ctypes.Structure):
+    """What mount_setattr(2) changes."""
+
+    _fields_ = (
+        ("set", ctypes.c_uint64),
+        ("cleared", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns", ctypes.c_uint64),
+    )
+
+
+def mounting(layers: Sequence[str], directory: Path, root: Path, name: str) -> list[str]:
+    """The command that mounts a host's root file system: an overlay whose files belong to the host's users.
+
+    `layers`: the lower directories, topmost first. `directory`: the host's, with the directories `upper` and `work`.
+    """
+    return [sys.executable, "-I", __file__, str(root), name, str(directory), *layers]
+
+
+def own(directory: Path, names: Sequence[str] = ()) -> None:
+    """Give a directory, and files in it, to the root of such hosts; those that are not there are passed over."""
+    for path in (directory, *(directory / name for name in names)):
+        if path.exists():
+            os.chown(path, FIRST, FIRST)
+
+
+def require(result: int, what: str) -> int:
+    """The result of a system call; OSError if it failed."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+    return result
+
+
+def user_namespace() -> int:
+    """A descriptor of a user namespace with the numbers of such hosts; it exists as long as that is open."""
+    (made, tell_made), (ended, end) = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        done = _libc.unshare(_CLONE_NEWUSER)
+        os.write(tell_made, b"0" if done else b"1")
+        os.read(ended, 1)
+        os._exit(0)
+    try:
+        require(int(os.read(made, 1)) - 1, "a user namespace")
+        for kind in ("uid_map", "gid_map"):
+            Path(f"/proc/{child}/{kind}").write_text(f"0 {FIRST} {COUNT}")
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
+    finally:
+        os.write(end, b"1")
+        os.waitpid(child, 0)
+
+
+def mount_mapped(source: str, place: Path, userns: int) -> None:
+    """Mount a directory so that its files belong to the users of a user namespace."""
+    place.mkdir()
+    tree = require(_libc.syscall(_OPEN_TREE, _AT_WORKING_DIRECTORY, source.encode(), _CLONE | os.O_CLOEXEC), source)
+    wanted = Attributes(_IDMAP, 0, 0, userns)
+    changed = _libc.syscall(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH, ctypes.byref(wanted), ctypes.sizeof(wanted))
+    require(changed, f"users of {source}")
+    where = _AT_WORKING_DIRECTORY, str(place).encode()
+    require(_libc.syscall(_MOVE_MOUNT, tree, b"", *where, _SOURCE_IS_DESCRIPTOR), str(place))
+
+
+def mount(root: str, name: str, directory: str, *layers: str) -> None:
+    """Mount an overlay as root of such hosts, which its files that are written belong to."""
+    userns, places = user_namespace(), Path(directory, "mapped")
+    places.mkdir(exist_ok=True)
+    mapped = [places / str(number) for number in range(len(layers) + 1)]
+    try:
+        for source, place in zip((directory, *layers), mapped, strict=True):
+            mount_mapped(source, place, userns)
+        upper, lower = mapped[0], ":".join(map(str, mapped[1:]))
+        require(_libc.prctl(_SET_SECURE_BITS, _KEEP_CAPABILITIES, 0, 0, 0), "capabilities")
+        _libc.setfsgid(ctypes.c_uint(FIRST))
+        _libc.setfsuid(ctypes.c_uint(FIRST))
+        options = f"lowerdir={lower},upperdir={upper}/upper,workdir={upper}/work"
+        require(_libc.mount(name.encode(), root.encode(), b"overlay", ctypes.c_ulong(0), options.encode()), root)
+    finally:
+        _libc.setfsuid(0)
+        _libc.setfsgid(0)
+        for place in mapped:
+            _libc.umount2(str(place).encode(), _DETACH)  # the overlay holds what it needs
+            if place.is_dir():
+                place.rmdir()
+
+
+if __name__ == "__main__":
+    try:
+        mount(*sys.argv[1:])
+    except OSError as error:
+        sys.exit(
+            f"The hosts cannot have users of their own: {error.filename}: {error.strerror}. "
+            "That needs Linux 5.19 or newer, and 6.3 for a tmpfs."
+        )

@@ -1,0 +1,120 @@
+"""What a twin has of the programs that hosts tell of: stand-ins, units without lines of their own, places of Slurm."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from slurmfab.base.errors import InputError
+from slurmfab.commands.import_cluster.found import FoundFile
+from slurmfab.commands.rehearse import programs
+
+DROP_IN = "/etc/systemd/system/slurmd.service.d/site.conf"
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "text"),
+    [
+        ("/etc/slurm/prolog.sh", 0o755, "#!/bin/sh\nevil\n"),
+        ("/etc/slurm/prolog.sh", 0o644, "#!/bin/sh\nevil\n"),
+        ("/etc/slurm/prolog", 0o755, "evil\n"),
+        ("/etc/slurm/job_submit.lua", 0o644, "os.execute('evil')\n"),
+        (DROP_IN, 0o644, "[Service]\nExecStartPre=/bin/evil\n"),
+    ],
+)
+def test_a_program_of_a_host_is_a_stand_in_whose_text_is_shown_before_it_may_run(
+    path: str, mode: int, text: str
+) -> None:
+    file = FoundFile(path, text, mode)
+    assert "evil" not in programs.harmless(file).text
+    assert "evil" in programs.shown([("n1", file), ("n2", file)])
+    assert f"--- {path} of n[1-2]:" in programs.shown([("n1", file), ("n2", file)])
+    assert path in programs.left_out([("n1", file)])[0]
+
+
+def test_a_stand_in_ends_with_0_whatever_it_is_given() -> None:
+    done = subprocess.run(["sh", "-s", "x"], input=programs.STAND_IN, text=True, check=False, capture_output=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["slurm.conf", "gres.conf", "nodes.yaml"])
+def test_configuration_stays_as_it_is_and_is_not_executed(name: str) -> None:
+    file = FoundFile(f"/etc/slurm/{name}", "#!/bin/sh\n", 0o4755)
+    assert programs.harmless(file) == file
+    assert programs.mode_of(file.path, file.mode) == 0o644
+
+
+@pytest.mark.parametrize(
+    ("line", "stays"),
+    [
+        ("LimitNOFILE=1048576", True),
+        ("After=network-online.target", True),
+        ("Restart = on-failure", True),
+        ("ExecStart=/usr/sbin/slurmd -D $SLURMD_OPTIONS", True),
+        ("ExecReload=/bin/kill -HUP $MAINPID", True),
+        ("EnvironmentFile=-/etc/default/slurmd", True),
+        ("Environment=SLURM_CONF=/etc/slurm/slurm.conf", True),
+        ("ExecStartPre=-/usr/local/sbin/mounts", False),
+        ("ExecStart=/usr/sbin/slurmd -D ; /bin/sh -c evil", False),
+        ("ExecStart=/bin/sh -c 'exec /usr/sbin/slurmd'", False),
+        ("ExecStopPost=/bin/evil", False),
+        ("Environment=LD_PRELOAD=/tmp/evil.so", False),
+        ('Environment="SLURM_CONF=/x" LD_PRELOAD=/tmp/evil.so', False),
+        ("EnvironmentFile=/tmp/evil", False),
+        ("BindPaths=/tmp/evil:/usr/sbin/slurmd", False),
+        ("RootDirectory=/tmp/evil", False),
+        ("OnFailure=evil.service", False),
+    ],
+)
+def test_a_line_of_a_unit_stays_if_it_runs_nothing_but_slurms_daemons(line: str, stays: bool) -> None:
+    start = "ExecStart=/usr/sbin/slurmd"
+    assert [*programs.kept(f"[Service]\n{start}\n{line}\n")] == ["[Service]", start, *([line] if stays else [])]
+
+
+def test_a_unit_that_starts_something_else_in_place_of_the_daemon_then_starts_the_daemon() -> None:
+    assert [*programs.kept("[Service]\nExecStart=\nExecStart=/opt/wrapper \\\n  slurmd\n")] == ["[Service]"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/slurm/slurm.conf",
+        "/etc/slurm/prolog.d/10-x",
+        "/opt/site/nodes.conf",
+        "/usr/local/etc/nodes.conf",
+        "/home/slurm/etc/slurm.conf",
+        DROP_IN,
+        "/etc/systemd/system/slurmctld.service",
+    ],
+)
+def test_a_file_of_slurms_may_be_where_it_is(path: str) -> None:
+    assert programs.require_place(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/ld.so.preload",
+        "/etc/cron.d/slurm",
+        "/etc/profile.d/slurm.sh",
+        "/root/.ssh/authorized_keys",
+        "/etc/systemd/system/evil.service",
+        "/etc/systemd/system/slurmd.service.d/../evil.service",
+        "/etc/slurm/../ld.so.preload",
+        "/usr/sbin/slurmd",
+        "/usr/local/lib/python3.11/dist-packages/evil.pth",
+        "/dev/shm/evil",
+        "slurm/slurm.conf",
+        "/etc/slurm/a\nb",
+    ],
+)
+def test_a_file_elsewhere_of_which_a_host_tells_then_there_is_no_twin(path: str) -> None:
+    with pytest.raises(InputError, match=r"a host tells of .* Nothing was started\."):
+        programs.require_place(path)
+
+
+def test_stand_ins_that_were_called_are_told_with_their_hosts() -> None:
+    (line,) = programs.told([("n1", "/etc/slurm/prolog.sh"), ("n2", "/etc/slurm/prolog.sh")])
+    assert "/etc/slurm/prolog.sh (2 times, on n[1-2])" in line
+    assert programs.told([]) == ()
