@@ -52,7 +52,9 @@ def tell(run: Run) -> None:
     running = [job for job in nodes_and_jobs(run).jobs if job.state == "RUNNING"]
     # Jobs that have begun since slurmctld started may have no process yet.
     longer_than = time.time() - run.started.timestamp()
-    steps = steps_on(run, run.remaining(dict.fromkeys(node for job in running for node in job.nodes)))
+    # Slurm may know nodes that the cluster file has not, such as future ones.
+    theirs = dict.fromkeys(node for job in running for node in job.nodes)
+    steps = steps_on(run, run.remaining(node for node in theirs if node in run.inventory.cluster.compute_nodes))
     if found := ended(running, steps, longer_than):
         listed = ",".join(str(number) for number in [*found][:MOST_JOBS_NAMED])
         run.progress.line(
