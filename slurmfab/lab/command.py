@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import selectors
 import shutil
 import subprocess
+import tempfile
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from slurmfab.base.errors import LabError
 
@@ -23,6 +28,8 @@ PACKAGES = {
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 """Keys that Debian's package archive is signed with; Ubuntu does not install them by default."""
 
+
+MOST_OUTPUT = 256 << 20  # bytes that a program on a host may write, on standard output and on standard error
 
 TIED = ("setpriv", "--pdeathsig", "KILL")
 """Command prefix: the kernel kills the program when this process ends, so that a killed `up` leaves none running."""
@@ -72,3 +79,41 @@ def _telling(lines: list[str]) -> list[str]:
 def succeeds(argv: Sequence[str]) -> bool:
     """Run a program on this machine and return whether its exit code is 0."""
     return subprocess.run([*TIED, *argv], capture_output=True, stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a directory, if it is there, however deep hosts have made it; nothing that is mounted in it."""
+    call(["rm", "-rf", "--one-file-system", "--", str(directory)])
+
+
+def run_bounded(argv: Sequence[str], text: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a program that may write without end: it is killed after so many seconds, or `MOST_OUTPUT` bytes.
+
+    `text`: its input. Raises subprocess.TimeoutExpired if it did not end in time.
+    """
+    output, errors = bytearray(), bytearray()
+    with tempfile.TemporaryFile() as given:
+        given.write(text.encode())
+        given.seek(0)
+        process = subprocess.Popen(argv, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline, ends = time.monotonic() + seconds, selectors.DefaultSelector()
+    with contextlib.ExitStack() as left:
+        for stream, into in ((process.stdout, output), (process.stderr, errors)):
+            assert stream
+            ends.register(left.enter_context(stream), selectors.EVENT_READ, into)
+        left.callback(ends.close)
+        left.callback(process.wait)
+        left.callback(process.kill)
+        while ends.get_map() and max(len(output), len(errors)) <= MOST_OUTPUT:
+            ready = ends.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise subprocess.TimeoutExpired(list(argv), seconds)
+            for end, _ in ready:
+                piece = os.read(end.fd, 1 << 16)
+                end.data.extend(piece)
+                if not piece:
+                    ends.unregister(end.fileobj)
+        if not ends.get_map():
+            process.wait(max(0.0, deadline - time.monotonic()))
+    said = (bytes(one).decode(errors="replace") for one in (output, errors))
+    return subprocess.CompletedProcess([*argv], process.returncode, *said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ from slurmfab.lab import (
     roots,
     state,
 )
-from slurmfab.lab.command import require_machine
+from slurmfab.lab.command import remove_tree, require_machine, run_bounded
 from slurmfab.lab.disks import Disks
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import CONTROLLER, Lab, LabHost, LabSpec
@@ -90,7 +89,7 @@ def _put_up(
             _start(_remember(spec, tree, cluster_file, origin), origin, progress)
         except BaseException:
             _remove_things(spec.name, state.read(spec.name))
-            shutil.rmtree(layout.directory)
+            remove_tree(layout.directory)
             _restore_machine()
             raise
 
@@ -187,8 +186,7 @@ def down(name: str) -> None:
     layout = LabLayout(LabSpec(name=name).name)
     with state.locked(layout.directory, make=False):
         _remove_things(name, state.read(name))
-        if layout.directory.is_dir():
-            shutil.rmtree(layout.directory)
+        remove_tree(layout.directory)
     base.remove_half_built()
     _restore_machine()
 
@@ -227,7 +225,7 @@ def _remove_things(name: str, remembered: LabState | None) -> None:
     for entry in layout.directory.iterdir() if layout.directory.is_dir() else ():
         # The caller removes the state last, with the directory, so that an interrupted `down` can be repeated.
         if entry.is_dir():
-            shutil.rmtree(entry)
+            remove_tree(entry)
         elif entry != layout.state:
             entry.unlink()
 
@@ -264,7 +262,7 @@ def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.
     more = [*(["--time"] if power.TIME_NAMESPACE.exists() else []), *(["--user"] if lab.spec.private_users else [])]
     command = ["nsenter", "--target", str(pid), *ENTER, *more, "env", "-i", PATH, "HOME=/root", "LANG=C.UTF-8", *argv]
     try:
-        return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
+        return run_bounded(command, text, RUN_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise LabError(f"{host}: `{' '.join(argv)[:300]}` does not end within {RUN_SECONDS} s.") from error
 
@@ -294,7 +292,7 @@ def reinstall_host(lab: Lab, host: str) -> Lab:
     remembered = _state_of(lab)
     layout = remembered.layout.host(host)
     mounts.unmount_all(layout.directory)
-    tuple(map(shutil.rmtree, (layout.directory, layout.keys)))
+    tuple(map(remove_tree, (layout.directory, layout.keys)))
     roots.make_keys(remembered.layout, (host,))
     roots.make_host_keys(layout)
     _write_layers(remembered, host, (), lambda _: None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import escapes
 import pytest
 from hand_made import PASSWORD, HandMade, Jobs, everywhere, file, made_by_hand
 from lab_cluster import report
@@ -17,6 +18,7 @@ from stock import Stock, in_turn
 from touched import LOGINS, watched
 
 from slurmfab import lab as labs
+from slurmfab.commands.rehearse import programs
 from slurmfab.commands.rehearse.rehearsing import lab_name
 
 pytestmark = pytest.mark.lab
@@ -81,14 +83,17 @@ FAULTS = (
         2,
         ("cloud[1-3]", "State=CLOUD"),
     ),
-    Fault(
-        "a prolog that fails",
-        file("/etc/slurm/prolog.sh", "#!/bin/sh\nexit 1", "755")
-        + "echo Prolog=/etc/slurm/prolog.sh >>/etc/slurm/slurm.conf",
-        1,
-        ("Prolog error",),
-    ),
 )
+
+BEFORE = "/var/tmp/before"
+UNIT = f"[Service]\nExecStartPre=/bin/touch {BEFORE}\nNice=3"
+PROGRAMS = (
+    file("/etc/slurm/prolog.sh", f"{escapes.PROGRAM}exit 1", "755")
+    + "echo Prolog=/etc/slurm/prolog.sh >>/etc/slurm/slurm.conf\n"
+    + file("/etc/systemd/system/slurmd.service.d/site.conf", UNIT)
+    + "systemctl daemon-reload"
+)
+"""Makes programs of the site that no daemon runs before it is started again: they look for a way out, and fail."""
 
 
 @pytest.fixture(scope="module", params=in_turn("rehearse_import"))
@@ -145,5 +150,31 @@ def test_a_fault_of_a_cluster_made_by_hand_when_its_takeover_is_rehearsed_then_i
             assert "Traceback" not in shown
             assert real.state() == before
             everywhere(real.cluster.lab, "rm -r /etc/slurm; cp -a /root/slurm /etc/slurm")
-        code, told, shown = real.rehearse("--kill", "1", "--power-cut", "n1")
-        assert (code, [one["exit_code"] for one in told["attempts"]][-1], told["found"]) == (0, 0, []), shown
+        everywhere(real.cluster.lab, PROGRAMS)
+        before = real.state()
+        stand_ins_are_called(real)
+        programs_find_no_way_out(real)
+        assert real.state() == before
+
+
+def stand_ins_are_called(real: Real) -> None:
+    """Rehearse without the hosts' programs, with faults: all goes well, and the report names what was called."""
+    code, told, shown = real.rehearse("--keep", "--kill", "1", "--power-cut", "n1")
+    assert (code, [one["exit_code"] for one in told["attempts"]][-1], told["found"]) == (0, 0, []), shown
+    assert any("/etc/slurm/prolog.sh (" in line for line in told["told"]), told["told"]
+    assert any("/etc/slurm/prolog.sh" in line and "--with-programs" in line for line in told["unknown"])
+    assert on_twin(real, f"ls {BEFORE} {escapes.NOTES}; systemctl show -P Nice slurmd") == "3\n"
+
+
+def programs_find_no_way_out(real: Real) -> None:
+    """Rehearse with the hosts' programs: they are shown, run as root of the twin's hosts, and get nowhere else."""
+    code, shown = real.admin.at_a_terminal("n\n", "rehearse", "--with-programs", *real.way)
+    assert (code, "exec >>" in shown, "Nothing was started." in shown) == (1, True, True), shown
+    code, shown = real.admin.at_a_terminal("y\n", "rehearse", "--keep", "--with-programs", *real.way)
+    assert (code, "Prolog error" in shown) == (1, True), shown
+    assert escapes.found_open(on_twin(real, f"ls {BEFORE} >/dev/null && cat {escapes.NOTES}")) == []
+    assert on_twin(real, programs.CALLS) == ""
+
+
+def on_twin(real: Real, script: str) -> str:
+    return labs.run(labs.load(lab_name(real.admin.cluster_file)), "n1", ["sh", "-c", script]).stdout

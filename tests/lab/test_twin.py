@@ -6,10 +6,10 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import PROGRAM, DeployedLab
 from lab_cluster import report as report_of
 from lab_user import snapshots
 from stock import Stock, in_turn
@@ -17,6 +17,7 @@ from stock import Stock, in_turn
 from slurmfab import lab as labs
 from slurmfab.commands.rehearse.rehearsing import lab_name
 from slurmfab.commands.rehearse.stage import DOOR, packet_counts
+from slurmfab.lab import twins
 from slurmfab.lab.layout import LabLayout
 
 pytestmark = pytest.mark.lab
@@ -50,8 +51,22 @@ for i in $(seq 300); do
 done
 sub --nodelist=n3 --time=120 --wrap 'exec sleep 7200'
 until [ "$(squeue --noheader --states=RUNNING | wc -l)" = 1 ]; do sleep 0.1; done
+runuser -u slurm -- strigger --set --down --flags=perm --program=/tmp/evil
+systemctl restart slurmctld
+grep --quiet /tmp/evil "$(scontrol show config | sed -n 's/^StateSaveLocation *= //p')/trigger_state"
 """
-"""A script of the controller: a job of last week on all nodes, and one that runs on the node that the twin lacks."""
+"""For the controller: a job of last week on all nodes, one that runs on the node that the twin lacks; a trigger."""
+
+FREEZE = """
+group=/sys/fs/cgroup/freezer/held
+if mkdir $group; then
+    sleep 3600 >/dev/null 2>&1 </dev/null &
+    echo $! >$group/tasks
+    echo FROZEN >$group/freezer.state
+fi
+cd /root && python3 -c 'import os; [(os.mkdir("d"), os.chdir("d")) for _ in range(3000)]'
+"""
+"""A script of a host that shall stay: frozen processes, which do not end when they are killed, and deep directories."""
 
 
 @pytest.fixture(scope="module", params=in_turn("twin"))
@@ -96,6 +111,8 @@ def test_a_change_when_it_is_rehearsed_then_the_report_says_what_the_plan_does_a
     assert logins == {host: cluster.on(host, LOGINS, check=False) for host in logins}
     assert refuses_all_others(cluster)
     assert has_all_nodes_in_slurm_conf(cluster)
+    assert "/tmp/evil" in cluster.on("ctl", "strigger --get")
+    assert "/tmp/evil" not in on_twin(cluster, "strigger --get")
     assert cluster.slurmfab("plan", "--save", "tonight.json").returncode == 4
     done = cluster.slurmfab("deploy", "--plan", "tonight.json", "--json", "-")
     assert re.search(r"Rehearsed \S+ \S+ UTC: went well\.\n", done.stderr), done.stderr
@@ -103,6 +120,10 @@ def test_a_change_when_it_is_rehearsed_then_the_report_says_what_the_plan_does_a
     # slurmd loads its files by itself after a reconfigure; whether a run still sees it at that depends on the load.
     by_itself = {("slurmd", "service:slurmd")}
     assert changed(told) - by_itself == changed(report) - by_itself != set()
+
+
+def on_twin(cluster: DeployedLab, script: str) -> str:
+    return labs.run(labs.load(lab_name(cluster.inventory_path)), "ctl", ["sh", "-c", script]).stdout
 
 
 def changed(report: dict[str, Any]) -> set[tuple[str, str]]:
@@ -175,6 +196,31 @@ def test_a_limit_that_only_a_job_cut_to_the_twin_would_miss_is_no_fault(cluster:
     code, told, shown = rehearsed(cluster, "deploy")
     cluster.inventory_path.write_text(text)
     assert (code, told["found"]) == (0, []), shown
+
+
+def test_a_twin_whose_rehearsal_was_killed_then_is_removed_by_doctor_whatever_it_did(cluster: DeployedLab) -> None:
+    name = lab_name(cluster.inventory_path)
+    words = (*PROGRAM, "rehearse", "--cluster", str(cluster.inventory_path), "deploy")
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        until(process.stderr, "brought to the state of the cluster")
+        on_twin(cluster, FREEZE)
+        process.kill()
+    assert name in labs.names()
+    assert (twins.PLACES / name).stat().st_mode & 0o077 == LabLayout(name).directory.stat().st_mode & 0o077 == 0
+    done = cluster.slurmfab("doctor", "--local")
+    assert f"{name} was left by a rehearsal that was killed: removed" in done.stdout, done.stdout + done.stderr
+    assert (name in labs.names(), LabLayout(name).directory.exists(), (twins.PLACES / name).exists()) == (False,) * 3
+
+
+def until(lines: IO[str], wanted: str) -> None:
+    """Read lines until one has these words."""
+    seen = []
+    for line in lines:
+        seen.append(line)
+        if wanted in line:
+            return
+    pytest.fail("".join(seen))
 
 
 def test_a_restoration_when_the_cluster_has_no_jobs_then_those_of_the_rehearsal_do_not_count(stock: Stock) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         "dual": "hosts with an IPv4 and an IPv6 address",
         "packages": "Slurm's packages: debian, or stand-ins: smd; el-smd, el, el-openhpc on one for Enterprise Linux",
         "shared": "directories that all hosts share, as a file server would give them: /home,/data",
+        "private_users": "root of the hosts is nobody on this machine, as on a twin",
         "newer_slurm": "hosts see a repository with a newer Slurm as /srv/newer-slurm",
         "output": "cluster file to write (default: configs/lab-NAME.yaml)",
     },
@@ -55,6 +56,7 @@ def lab_up(
     dual: str = "",
     packages: str = "debian",
     shared: str = "",
+    private_users: bool = False,
     newer_slurm: bool = False,
     output: str = "",
 ) -> None:
@@ -72,7 +74,7 @@ def lab_up(
     named = {"no_python": no_python, "down": down, "hanging": hanging, "unified": unified, "offline": offline}
     given: dict[str, Any] = {option: _hosts(text) for option, text in (named | {"ipv6": ipv6, "dual": dual}).items()}
     given |= {"slurm_packages": packages, "gpus": _gpus(gpus), "shared": tuple(filter(None, shared.split(",")))}
-    given["newer_slurm"] = newer_slurm
+    given |= {"newer_slurm": newer_slurm, "private_users": private_users}
     spec = lab.LabSpec(
         name=name, suite=suite, nodes=_number(nodes), ssh_user=user, sudo_password=sudo_password, **given
     )
