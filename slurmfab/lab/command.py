@@ -92,10 +92,10 @@ def run_bounded(argv: Sequence[str], text: str, seconds: float) -> subprocess.Co
     `text`: its input. Raises subprocess.TimeoutExpired if it did not end in time.
     """
     output, errors = bytearray(), bytearray()
-    with tempfile.TemporaryFile() as given:
-        given.write(text.encode())
-        given.seek(0)
-        process = subprocess.Popen(argv, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with tempfile.NamedTemporaryFile() as given:
+        Path(given.name).write_text(text)
+        with Path(given.name).open("rb") as read:  # the program may not write to it
+            process = subprocess.Popen(argv, stdin=read, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline, ends = time.monotonic() + seconds, selectors.DefaultSelector()
     with contextlib.ExitStack() as left:
         for stream, into in ((process.stdout, output), (process.stderr, errors)):

@@ -118,7 +118,8 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
         tuple(map(private_users.own, map(host.shared, spec.shared)))
         network.set_up(host, private_users.OF_NETWORK)
         # A network namespace that is not of the host's users is entered before it has any.
-        nspawn = ["nsenter", f"--net=/run/netns/{host.namespace}", *nspawn, *private_users.OPTIONS]
+        inside = private_users.closed([*nspawn, *private_users.OPTIONS])
+        nspawn = ["nsenter", f"--net=/run/netns/{host.namespace}", *inside]
         count = len(spec.gpu_models.get(host.name, ()))
         nspawn += [f"--bind={NO_DEVICE}:{path}" for path in roots.gpu_files(count)] if count else []
     else:

@@ -3,13 +3,15 @@
 What such a host's root may do, it may do to the host alone: the kernel refuses it devices, the settings in /proc/sys,
 modules, file systems of disks and other users' processes. The files on its disk keep their numbers, by mounts that map
 them, so that nothing is copied for that. This file is also a program of its own, since the mounts are made as root of
-such a host.
+such a host, and system calls are closed for good.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +32,18 @@ OF_NETWORK = {"ip_unprivileged_port_start": "0", "ping_group_range": "0 21474836
 """Settings in /proc/sys/net/ipv4 of such a host's network namespace: ports below 1024, and ping, are for everybody."""
 
 MOST_PROCESSES = 8192  # of one host
+
+FAMILIES = (1, 2, 10, 16)  # of sockets that such a host may have: UNIX, INET, INET6, NETLINK
+"""Others, such as those to a hypervisor, know no network namespaces."""
+
+NUMBERS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+"""By machine(5): what seccomp(2) calls it, and the number of socket(2)."""
+
+_IO_URING_SETUP, _OF_OTHER_ABI = 425, 0x40000000  # a system call that makes sockets by itself; the first number of x32
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # operations of the kernel's filters (linux/bpf_common.h)
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
+_NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16  # where a filter finds them (struct seccomp_data)
+_SET_SECCOMP, _FILTER = 22, 2  # of prctl(2)
 
 _CLONE_NEWUSER = 0x10000000
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # numbers of system calls, the same on all architectures
@@ -55,7 +69,12 @@ def mounting(layers: Sequence[str], directory: Path, root: Path, name: str) -> l
 
     `layers`: the lower directories, topmost first. `directory`: the host's, with the directories `upper` and `work`.
     """
-    return [sys.executable, "-I", __file__, str(root), name, str(directory), *layers]
+    return [sys.executable, "-I", __file__, "mount", str(root), name, str(directory), *layers]
+
+
+def closed(argv: Sequence[str]) -> list[str]:
+    """The command that runs another one for which `FAMILIES` are the only sockets."""
+    return [sys.executable, "-I", __file__, "close", *argv]
 
 
 def own(directory: Path, names: Sequence[str] = ()) -> None:
@@ -126,9 +145,37 @@ def mount(root: str, name: str, directory: str, *layers: str) -> None:
                 place.rmdir()
 
 
+class Filter(ctypes.Structure):
+    """The length and the place of a filter."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("rows", ctypes.c_char_p))
+
+
+def close(*argv: str) -> None:
+    """Run a command that can have no other sockets, nor its children. System calls of other machines are refused."""
+    machine, socket = NUMBERS[os.uname().machine]
+    # Operation, how many rows a jump skips if it is so and if not, and the value.
+    rows = [
+        (_LOAD, 0, 0, _MACHINE),
+        (_EQUAL, 0, 5 + len(FAMILIES), machine),
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 3 + len(FAMILIES), 0, _OF_OTHER_ABI),
+        (_EQUAL, 2 + len(FAMILIES), 0, _IO_URING_SETUP),
+        (_EQUAL, 0, 2 + len(FAMILIES), socket),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        *((_EQUAL, len(FAMILIES) - number, 0, family) for number, family in enumerate(FAMILIES)),
+        (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    packed = b"".join(struct.pack("HBBI", *row) for row in rows)
+    program = Filter(len(rows), packed)
+    require(_libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0), "a filter of system calls")
+    os.execvp(argv[0], argv)  # noqa: S606 - there is nothing for a shell
+
+
 if __name__ == "__main__":
     try:
-        mount(*sys.argv[1:])
+        (close if sys.argv[1] == "close" else mount)(*sys.argv[2:])
     except OSError as error:
         sys.exit(
             f"The hosts cannot have users of their own: {error.filename}: {error.strerror}. "
