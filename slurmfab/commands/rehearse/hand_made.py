@@ -248,7 +248,7 @@ def stand_in_lines(path: str) -> str:
 def option_lines(real: Real, host: str, changes: Changes) -> Iterator[str]:
     """Yield the lines for options of daemons: where slurmd fetches its files, and munged's socket."""
     facts = real.old.found.facts.get(host)
-    if facts and facts.conf_server:
+    if facts and re.fullmatch(r"[\w.:,-]+", facts.conf_server):
         server = real_files.at_addresses(facts.conf_server, changes.addresses)
         yield written("/etc/default/slurmd", f'SLURMD_OPTIONS="--conf-server {server}"\n'.encode(), 0o644)
     for socket in _SOCKET.findall(real.old.setting("AuthInfo"))[:1]:

@@ -181,7 +181,12 @@ def carried_out(
     before = rehearsing.checked(stage)
     jobs = rehearsing.begin_jobs(original, wanted, stage)
     found = rehearsing.played(original, wanted, stage, replace(start, checked=before, jobs=jobs), tell)
-    calls = [(host, name) for host in stage.twin.hosts for name in stage.shell(programs.CALLS, host).splitlines()]
+    stand_ins = {host: real_cluster.stand_ins(making.real, host) for host in stage.twin.hosts}
+    if not making.with_programs:
+        stand_ins = {host: (*paths, *programs.FUNCTIONS, *(file.path for _, file in making.real.programs([host])))
+                     for host, paths in stand_ins.items()}  # fmt: skip
+    calls = [(host, name) for host, names in stand_ins.items()
+             for name in stage.shell(programs.CALLS, host).splitlines() if name in names]  # fmt: skip
     return replace(found, told=(*found.told, *programs.told(calls)))
 
 
