@@ -74,10 +74,8 @@ def lab_up(
     named = {"no_python": no_python, "down": down, "hanging": hanging, "unified": unified, "offline": offline}
     given: dict[str, Any] = {option: _hosts(text) for option, text in (named | {"ipv6": ipv6, "dual": dual}).items()}
     given |= {"slurm_packages": packages, "gpus": _gpus(gpus), "shared": tuple(filter(None, shared.split(",")))}
-    given |= {"newer_slurm": newer_slurm, "private_users": private_users}
-    spec = lab.LabSpec(
-        name=name, suite=suite, nodes=_number(nodes), ssh_user=user, sudo_password=sudo_password, **given
-    )
+    given |= {"newer_slurm": newer_slurm, "private_users": private_users, "sudo_password": sudo_password}
+    spec = lab.LabSpec(name=name, suite=suite, nodes=_number(nodes), ssh_user=user, **given)
     _report(lab.up(spec, output=Path(output) if output else None, progress=lambda line: _say(f"lab {name}: {line}")))
 
 
