@@ -12,7 +12,7 @@ import re
 import secrets
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -164,17 +164,21 @@ def start(making: Making, host: str, unit: str) -> None:
 def host_script(making: Making, host: str, changes: Changes) -> str:
     """A script that gives a host its users, files and owners."""
     real = making.real
-    files = real.files(host)
+    # Programs come last, so that they are what their names lead to.
+    files = sorted((file for _, file in real.files_of([host])), key=programs.is_program)
+    stand_ins = real_cluster.stand_ins(real, host)
+    executed = {*stand_ins, *(name for file in files if programs.is_program(file) for name in programs.names(file))}
+    executed -= {name for file in files if not programs.is_program(file) for name in programs.names(file)}
     names = {one: " ".join(real_cluster.names_of(real.old, one)) for one in making.twin.hosts}
     named = "".join(f"{making.twin.addresses[one]} {text}\n" for one, text in names.items())
     keys, others = real_cluster.token_keys(real.old, host), {*UNITS} - {*real_cluster.units(real, host)}
     parts = [
         *user_lines(real, host),
         f"cat >>/etc/hosts <<'END'\n{named}END\n",
-        *(file_lines(file, content(making, file, changes)) for file in (*files.files, *files.drop_ins)),
+        *(file_lines(file, content(making, file, changes)) for file in files),
         *option_lines(real, host, changes),
-        *map(stand_in_lines, real_cluster.stand_ins(real, host)),
-        *owner_lines(real.owned(host)),
+        *map(stand_in_lines, stand_ins),
+        *owner_lines(real.owned(host), executed),
         written("/etc/munge/munge.key", making.new.munge, 0o400, "munge:munge"),
         *(written(path, making.new.tokens, 0o600, real.cluster.slurm_user) for path in keys),
         "systemctl daemon-reload\nsystemctl enable --quiet munge\nsystemctl restart munge\n",
@@ -208,7 +212,7 @@ def user_lines(real: Real, host: str) -> Iterator[str]:
 
 def content(making: Making, file: FoundFile, changes: Changes) -> str:
     """A file as the twin has it, with the new password of the database, which is on the same host."""
-    if programs.is_program(file) or programs.UNIT.fullmatch(file.path):
+    if programs.is_program(file) or programs.is_unit(file):
         return (file if making.with_programs else programs.harmless(file)).text
     text = file.text if file.path.endswith(".yaml") else real_files.changed(file.text, changes)
     text = _REQUIRED.sub("optional", text)
@@ -221,7 +225,8 @@ def content(making: Making, file: FoundFile, changes: Changes) -> str:
 def file_lines(file: FoundFile, text: str) -> str:
     """Lines that write a file, behind its link if it has one."""
     target = file.link or file.path
-    lines = written(target, text.encode("utf-8", "surrogateescape"), programs.mode_of(file.path, file.mode))
+    mode = file.mode & (0o777 if programs.is_program(file) else 0o666)
+    lines = written(target, text.encode("utf-8", "surrogateescape"), mode)
     if file.link:
         path = shlex.quote(file.path)
         lines += f"{folder_line(file.path)}ln -sfn {shlex.quote(target)} {path}\n"
@@ -256,13 +261,15 @@ def option_lines(real: Real, host: str, changes: Changes) -> Iterator[str]:
         yield written("/etc/default/munge", f'OPTIONS="--socket={socket}"\n'.encode(), 0o644)
 
 
-def owner_lines(rows: Iterable[Owned]) -> Iterator[str]:
+def owner_lines(rows: Iterable[Owned], executed: Collection[str]) -> Iterator[str]:
     """Yield the lines that make directories and logs, and give all that is there its owner and permissions.
 
-    A user or group that the twin lacks owns nothing there, and nobody becomes another user by a file.
+    A user or group that the twin lacks owns nothing there, nobody becomes another user by a file, and no file is
+    executed but those with these paths.
     """
     for row in rows:
-        mode = row.mode & 0o3777 if row.kind == DIRECTORY else programs.mode_of(row.path, row.mode)
+        of_file = 0o777 if row.path in executed else 0o666
+        mode = row.mode & (0o3777 if row.kind == DIRECTORY else of_file)
         path, owner = shlex.quote(row.path), shlex.quote(f"{row.user}:{row.group}")
         make = f"[ -d {path} ] || mkdir {path}" if row.kind == DIRECTORY else f"[ -e {path} ] || : >{path}"
         yield f"{make}\nchown {owner} {path} 2>/dev/null || :\nchmod {mode:o} {path}\n"

@@ -36,8 +36,9 @@ LUA = "".join(
 UNIT = re.compile(r"/(?:etc|run)/systemd/system(?:\.control)?/(?:slurm\w*|munge)\.service(?:\.d/[\w.-]+\.conf)?")
 """The paths of a site's files about Slurm's units."""
 
-ELSEWHERE = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "tmp",
-             "usr", "var")  # fmt: skip
+OF_SLURM = ("etc", "home", "var")  # directories in which one of Slurm's own may be, such as /etc/slurm
+ELSEWHERE = (*OF_SLURM, "bin", "boot", "dev", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "tmp",
+             "usr")  # fmt: skip
 """Directories of the distribution and of users, in which a file that nobody thought of has a meaning of its own."""
 
 LOCAL = [["usr", "local", name] for name in ("bin", "etc", "libexec", "sbin", "share")]
@@ -57,36 +58,47 @@ HARMLESS = re.compile(
 CONFIGURATION = (".conf", ".yaml", ".key")  # how the names of files end that are no programs, whatever is in them
 
 
-def mode_of(path: str, mode: int) -> int:
-    """The permissions of a file: nobody becomes another user by it, and configuration is not executed."""
-    return mode & (0o666 if path.endswith(CONFIGURATION) else 0o777)
+def names(file: FoundFile) -> tuple[str, ...]:
+    """The paths of a file: its own, and where it leads as a link."""
+    return (file.path, file.link) if file.link else (file.path,)
+
+
+def is_script(file: FoundFile) -> bool:
+    """Whether a file is a script of Lua."""
+    return any(name.endswith(".lua") for name in names(file))
+
+
+def is_unit(file: FoundFile) -> bool:
+    """Whether a file is about a unit of systemd."""
+    return any(map(UNIT.fullmatch, names(file)))
 
 
 def is_program(file: FoundFile) -> bool:
     """Whether a file is a program or a script, and no configuration."""
-    return not file.path.endswith(CONFIGURATION) and (
-        file.path.endswith(".lua") or bool(file.mode & 0o111) or file.text.startswith("#!")
-    )
+    if all(name.endswith(CONFIGURATION) for name in names(file)):
+        return False
+    return is_script(file) or bool(file.mode & 0o111) or file.text.startswith("#!")
 
 
-def require_place(path: str) -> str:
-    """A path at which a twin may have a file of Slurm's. Raises InputError for another one, which a host told of."""
-    parts = path.split("/")[1:]
-    of_slurm = any(part.startswith("slurm") for part in parts[:-1]) or parts[:3] in LOCAL
-    is_plain = path == posixpath.normpath(path) and path.startswith("/") and path.isprintable()
-    if not is_plain or not (UNIT.fullmatch(path) or of_slurm or parts[0] not in ELSEWHERE):
-        raise InputError(
-            f"The import cannot be rehearsed: a host tells of {path!a} as a file of Slurm's, and a twin has such files "
-            "in directories of Slurm's own alone, such as /etc/slurm. Nothing was started."
-        )
-    return path
+def require_possible(file: FoundFile) -> None:
+    """Refuse, by InputError, a file of which a host tells, and that is none of Slurm's: by its place, or no text."""
+    for path in names(file):
+        parts = path.split("/")[1:]
+        of_slurm = any(part.startswith("slurm") for part in parts[1:-1]) and "systemd" not in parts
+        is_there = parts[:3] in LOCAL or (of_slurm if parts[0] in OF_SLURM else parts[0] not in ELSEWHERE)
+        is_plain = path == posixpath.normpath(path) and path.startswith("/") and path.isprintable()
+        if not is_plain or not (UNIT.fullmatch(path) or is_there) or "\0" in file.text:
+            raise InputError(
+                f"The import cannot be rehearsed: a host tells of {path!a} as a file of Slurm's. A twin has such files "
+                "as texts, in directories of Slurm's own, such as /etc/slurm. Nothing was started."
+            )
 
 
 def harmless(file: FoundFile) -> FoundFile:
     """A file as a twin has it that runs nothing of its host's: a stand-in, or a unit without lines of its own."""
-    if file.path.endswith(".lua"):
+    if is_script(file):
         return replace(file, text=LUA)
-    if UNIT.fullmatch(file.path):
+    if is_unit(file):
         return replace(file, text="".join(f"{line}\n" for line in kept(file.text)))
     return replace(file, text=STAND_IN) if is_program(file) else file
 

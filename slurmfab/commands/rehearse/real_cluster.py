@@ -54,8 +54,8 @@ class Real:
         files = found.hosts.get(host) or replace(found.hosts[found.controller], drop_ins=(), left={})
         return replace(files, files=tuple(one for one in files.files if not one.path.startswith(FETCHED)))
 
-    def programs(self, hosts: Iterable[str]) -> list[tuple[str, FoundFile]]:
-        """The files of hosts that a twin could run, each with its host."""
+    def files_of(self, hosts: Iterable[str]) -> list[tuple[str, FoundFile]]:
+        """Slurm's own files of hosts, and those about its units, each with its host."""
         every = ((host, self.files(host)) for host in hosts)
         return [(host, file) for host, files in every for file in (*files.files, *files.drop_ins)]
 

@@ -76,7 +76,7 @@ def rehearse(cluster: str, source: Source, wanted: Wanted, output: Output) -> in
         if source.with_programs:
             ask_for_programs(real, chosen)
         made = twin_of(rehearsing.lab_name(path), real, chosen, original.codename)
-        lacks = () if source.with_programs else programs.left_out(real.programs(chosen.hosts))
+        lacks = () if source.with_programs else programs.left_out(real.files_of(chosen.hosts))
         made = replace(made, unknown=(*made.unknown, *lacks))
         progress = output.progress()
         empty = directory / path.name  # the twin gets none of the files beside the cluster file
@@ -101,7 +101,7 @@ def prepared(known: Inventory, asked: Asked, wanted: Wanted, output: Output) -> 
     for files in (asked.cluster.hosts[host] for host in chosen.hosts if host in asked.cluster.hosts):
         for file in (*files.files, *files.drop_ins):
             if not file.path.startswith(real_cluster.FETCHED):
-                tuple(map(programs.require_place, filter(None, (file.path, file.link))))
+                programs.require_possible(file)
     rehearsing.refuse_unknown(chosen, named)
     rehearsing.require_machine(chosen)
     notes = [f"{host} did not answer: {reason}" for host, reason in importing.silent(asked).items()]
@@ -119,7 +119,7 @@ def prepared(known: Inventory, asked: Asked, wanted: Wanted, output: Output) -> 
 
 def ask_for_programs(real: Real, chosen: Chosen) -> None:
     """Show the programs of hosts that would run on the twin, and ask; SlurmfabError unless the answer is yes."""
-    text = programs.shown(real.programs(chosen.hosts))
+    text = programs.shown(real.files_of(chosen.hosts))
     if text and not terminal.can_ask():
         raise InputError("--with-programs shows the programs and asks, which needs a terminal. Nothing was started.")
     if text:
@@ -183,7 +183,7 @@ def carried_out(
     found = rehearsing.played(original, wanted, stage, replace(start, checked=before, jobs=jobs), tell)
     stand_ins = {host: real_cluster.stand_ins(making.real, host) for host in stage.twin.hosts}
     if not making.with_programs:
-        stand_ins = {host: (*paths, *programs.FUNCTIONS, *(file.path for _, file in making.real.programs([host])))
+        stand_ins = {host: (*paths, *programs.FUNCTIONS, *(file.path for _, file in making.real.files_of([host])))
                      for host, paths in stand_ins.items()}  # fmt: skip
     calls = [(host, name) for host, names in stand_ins.items()
              for name in stage.shell(programs.CALLS, host).splitlines() if name in names]  # fmt: skip

@@ -19,7 +19,7 @@ from slurmfab.commands.import_cluster.first_lock import first_lock
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.import_cluster.survey import survey
-from slurmfab.commands.rehearse import hand_made, real_cluster, takeover
+from slurmfab.commands.rehearse import hand_made, programs, real_cluster, takeover
 from slurmfab.commands.rehearse.hand_made import Making
 from slurmfab.commands.rehearse.real_cluster import Real
 from slurmfab.commands.rehearse.real_files import Changes
@@ -32,6 +32,7 @@ from slurmfab.on_hosts.agent.files.owners import DIRECTORY, FILE, Owned
 from slurmfab.on_hosts.agent.slurm.found_files import ELSEWHERE, HIDDEN, PRIVATE
 
 ADA = Shape("ada", 1001, "physics", "gpu", "high", "", 1, 1, 0, "", 0, 1, 0, 0)
+UNITS = "/etc/systemd/system"
 NOTHING_OTHER = Changes(frozenset(), {})
 
 
@@ -133,18 +134,35 @@ def test_directories_and_logs_of_the_twin_have_the_owners_and_permissions_of_the
         Owned("/var/log/slurm", DIRECTORY, "slurm", "adm", 0o750),
         Owned("/var/log/slurm/a b", FILE, "slurm", "adm", 0o640),
     )
-    folder, log = hand_made.owner_lines(rows)
-    assert (
-        hand_made.owner_lines((Owned("/etc/slurm/x", FILE, "root", "root", 0o4755),))
-        .__next__()
-        .endswith("chmod 755 /etc/slurm/x\n")
-    )
+    folder, log = hand_made.owner_lines(rows, ())
     assert folder.splitlines() == [
         "[ -d /var/log/slurm ] || mkdir /var/log/slurm",
         "chown slurm:adm /var/log/slurm 2>/dev/null || :",
         "chmod 750 /var/log/slurm",
     ]
     assert log.splitlines()[0] == "[ -e '/var/log/slurm/a b' ] || : >'/var/log/slurm/a b'"
+
+
+def test_a_host_that_lies_about_its_files_makes_no_program_of_them_and_nobody_another_user() -> None:
+    found = KINDS["scripts"]("24.11")
+    evil = "#!/bin/sh\nevil\n"
+    there = found.hosts["n1"]
+    more = (
+        FoundFile("/etc/slurm/a.conf", evil, 0o755, "/etc/slurm/prolog.sh"),
+        FoundFile("/opt/x.conf", "[Service]\nExecStartPre=/bin/evil\n", link=f"{UNITS}/slurmd.service.d/x.conf"),
+    )
+    lying = replace(there, files=(*there.files, *more))
+    rows = [
+        Owned(path, FILE, "root", "root", 0o6755)
+        for path in ("/etc/slurm/a.conf", "/etc/slurm/prolog.sh", "/etc/slurm/slurm.conf", "/usr/bin/env")
+    ]
+    making = making_of(real_of(replace(found, hosts={**found.hosts, "n1": lying}), owners={"n1": rows}))
+    script = script_of(making, "n1")
+    assert [path for path, text in files_in(script).items() if "evil" in text and path != "/etc/slurm/prolog.sh"] == []
+    assert files_in(script)["/etc/slurm/prolog.sh"] == programs.STAND_IN
+    assert "chmod 644 /etc/slurm/slurm.conf\n" in script
+    assert "/usr/bin/env" not in script
+    assert "chmod 6" not in re.sub(r"chmod 6[04][04]\b", "", script)
 
 
 def test_the_owners_that_are_asked_for_are_those_of_state_spool_logs_and_slurms_files() -> None:

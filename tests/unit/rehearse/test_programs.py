@@ -23,10 +23,13 @@ DROP_IN = "/etc/systemd/system/slurmd.service.d/site.conf"
         (DROP_IN, 0o644, "[Service]\nExecStartPre=/bin/evil\n"),
     ],
 )
+@pytest.mark.parametrize("link", ["", "/opt/a.conf", "/opt/a"])
 def test_a_program_of_a_host_is_a_stand_in_whose_text_is_shown_before_it_may_run(
-    path: str, mode: int, text: str
+    path: str, mode: int, text: str, link: str
 ) -> None:
-    file = FoundFile(path, text, mode)
+    file = FoundFile(path, text, mode, link)
+    if link:
+        assert "evil" not in programs.harmless(FoundFile(link, text, mode, path)).text
     assert "evil" not in programs.harmless(file).text
     assert "evil" in programs.shown([("n1", file), ("n2", file)])
     assert f"--- {path} of n[1-2]:" in programs.shown([("n1", file), ("n2", file)])
@@ -40,9 +43,8 @@ def test_a_stand_in_ends_with_0_whatever_it_is_given() -> None:
 
 @pytest.mark.parametrize("name", ["slurm.conf", "gres.conf", "nodes.yaml"])
 def test_configuration_stays_as_it_is_and_is_not_executed(name: str) -> None:
-    file = FoundFile(f"/etc/slurm/{name}", "#!/bin/sh\n", 0o4755)
-    assert programs.harmless(file) == file
-    assert programs.mode_of(file.path, file.mode) == 0o644
+    file = FoundFile(f"/etc/slurm/{name}", "#!/bin/sh\n", 0o4755, "/opt/slurm.conf")
+    assert (programs.harmless(file), programs.is_program(file)) == (file, False)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_a_unit_that_starts_something_else_in_place_of_the_daemon_then_starts_th
     ],
 )
 def test_a_file_of_slurms_may_be_where_it_is(path: str) -> None:
-    assert programs.require_place(path) == path
+    programs.require_possible(FoundFile(path, "", link=path))
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,9 @@ def test_a_file_of_slurms_may_be_where_it_is(path: str) -> None:
         "/etc/systemd/system/slurmd.service.d/../evil.service",
         "/etc/slurm/../ld.so.preload",
         "/usr/sbin/slurmd",
+        "/usr/lib/systemd/system/slurmd.service.d/site.conf",
+        "/etc/systemd/system/slurmd.service.wants/evil.service",
+        "/usr/lib/x86_64-linux-gnu/slurm-wlm/auth_munge.so",
         "/usr/local/lib/python3.11/dist-packages/evil.pth",
         "/dev/shm/evil",
         "slurm/slurm.conf",
@@ -111,7 +116,14 @@ def test_a_file_of_slurms_may_be_where_it_is(path: str) -> None:
 )
 def test_a_file_elsewhere_of_which_a_host_tells_then_there_is_no_twin(path: str) -> None:
     with pytest.raises(InputError, match=r"a host tells of .* Nothing was started\."):
-        programs.require_place(path)
+        programs.require_possible(FoundFile(path, ""))
+    with pytest.raises(InputError, match="a host tells of"):
+        programs.require_possible(FoundFile("/etc/slurm/x", "", link=path))
+
+
+def test_a_binary_file_of_which_a_host_tells_then_there_is_no_twin() -> None:
+    with pytest.raises(InputError, match="as texts"):
+        programs.require_possible(FoundFile("/etc/slurm/spank.conf", "\x7fELF\0"))
 
 
 def test_stand_ins_that_were_called_are_told_with_their_hosts() -> None:
