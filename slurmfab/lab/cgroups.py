@@ -11,7 +11,7 @@ from pathlib import Path
 from slurmfab.lab import private_users
 from slurmfab.lab.layout import LabLayout
 
-HANDED_OVER = ("cgroup.procs", "cgroup.subtree_control", "cgroup.threads", "tasks")
+HANDED_OVER = ("cgroup.procs", "cgroup.subtree_control", "cgroup.threads", "memory.use_hierarchy", "tasks")
 """Files of its subtree that a host with users of its own may write, so that it makes control groups."""
 
 

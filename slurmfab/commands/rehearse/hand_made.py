@@ -28,7 +28,7 @@ from slurmfab.commands.rehearse import programs, real_cluster, real_files
 from slurmfab.commands.rehearse.real_cluster import Real
 from slurmfab.commands.rehearse.real_files import Changes
 from slurmfab.commands.rehearse.stage import Stage
-from slurmfab.commands.rehearse.twin import Twin
+from slurmfab.commands.rehearse.twin import CONSTRAIN_DEVICES, Twin
 from slurmfab.core.engine.requests import ask_facts
 from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.plan_input import LOOPBACK, PlanInput, is_numeric
@@ -54,6 +54,8 @@ NOT_READY = "There can be no twin: with the files that the cluster has, {what}"
 
 _REQUIRED = re.compile(r"(?m)^[ \t]*required(?=[ \t]+\S+\.so\b)")
 """How plugstack.conf demands a plugin: one that is no package's, and so not on the twin."""
+
+_DEVICES = re.compile(rf"(?im)^[ \t]*{CONSTRAIN_DEVICES}[ \t]*=[ \t]*\S+")
 
 _SOCKET = re.compile(r"(?i)\bsocket=([^\s,\"]+)")
 
@@ -215,7 +217,7 @@ def content(making: Making, file: FoundFile, changes: Changes) -> str:
     if programs.is_program(file) or programs.is_unit(file):
         return (file if making.with_programs else programs.harmless(file)).text
     text = file.text if file.path.endswith(".yaml") else real_files.changed(file.text, changes)
-    text = _REQUIRED.sub("optional", text)
+    text = _DEVICES.sub(rf"{CONSTRAIN_DEVICES}=no", _REQUIRED.sub("optional", text))
     if file.path.endswith(f"/{database.FILE}"):
         text = re.sub(r"(?im)^[ \t]*Storage(Host|Port|BackupHost|Parameters)[ \t]*=.*$", "", text)
         text = text.replace(HIDDEN, making.new.password)

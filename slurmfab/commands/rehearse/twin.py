@@ -52,6 +52,9 @@ ALWAYS_UNKNOWN = (
 )
 """What no rehearsal can tell."""
 
+CONSTRAIN_DEVICES = "ConstrainDevices"
+"""A key of cgroup.conf: the kernel lets no host of a twin close devices to a job, so that jobs with GPUs would fail."""
+
 BY_NODES = ("prolog", "epilog")  # keys whose value may have hostlists of compute nodes as keys
 
 _FLAT = ("nodes", "future_nodes", "partitions", "qos", "accounts", "users")
@@ -147,7 +150,8 @@ def make(name: str, chosen: Chosen, versions: Iterable[tuple[Cluster, Lock]], co
     )
     missing = [host for left in nodes.values() for host in left]
     fewer = [f"how jobs run on more nodes than it has: {fold(missing)} are in its slurm.conf alone"] if missing else []
-    unknown = (*ALWAYS_UNKNOWN, *fewer, *dict.fromkeys(text for one, _ in some for text in cannot_tell(one)))
+    held = [f"whether jobs are held to their GPUs: the twin has {CONSTRAIN_DEVICES}=no"] if spec.gpus else []
+    unknown = (*ALWAYS_UNKNOWN, *fewer, *held, *dict.fromkeys(text for one, _ in some for text in cannot_tell(one)))
     sources = tuple(uri for one, _ in some for uri in uris(one))
     return Twin(hosts, nodes, with_packages(spec, cluster, hosts), unknown, sources)
 
@@ -280,6 +284,10 @@ def file_text(shape: Mapping[str, Any], cluster: Cluster, lock: Lock, twin: Twin
         "future_nodes": [*left_nodes(cluster, lock, there), *values.get("future_nodes", ())],
     }
     values |= own
+    if twin.spec.gpus:
+        given = (values.get("cgroup_conf") or {}).items()
+        limits = {key: value for key, value in given if key.lower() != CONSTRAIN_DEVICES.lower()}
+        values["cgroup_conf"] = {**limits, CONSTRAIN_DEVICES: "no"}
     for key in BY_NODES:
         if isinstance(values.get(key), dict):
             pairs = ((hosts_of(hosts, there), place) for hosts, place in values[key].items())
