@@ -51,9 +51,10 @@ for i in $(seq 300); do
 done
 sub --nodelist=n3 --time=120 --wrap 'exec sleep 7200'
 until [ "$(squeue --noheader --states=RUNNING | wc -l)" = 1 ]; do sleep 0.1; done
-runuser -u slurm -- strigger --set --down --flags=perm --program=/tmp/evil
+runuser -u slurm -- strigger --set --down --flags=perm --program=/bin/true
+place=$(scontrol show config | sed -n 's/^StateSaveLocation *= //p')
 systemctl restart slurmctld
-grep --quiet /tmp/evil "$(scontrol show config | sed -n 's/^StateSaveLocation *= //p')/trigger_state"
+until grep --quiet /bin/true "$place/trigger_state" && scontrol ping | grep --quiet UP; do sleep 0.1; done
 """
 """For the controller: a job of last week on all nodes, one that runs on the node that the twin lacks; a trigger."""
 
@@ -111,8 +112,8 @@ def test_a_change_when_it_is_rehearsed_then_the_report_says_what_the_plan_does_a
     assert logins == {host: cluster.on(host, LOGINS, check=False) for host in logins}
     assert refuses_all_others(cluster)
     assert has_all_nodes_in_slurm_conf(cluster)
-    assert "/tmp/evil" in cluster.on("ctl", "strigger --get")
-    assert "/tmp/evil" not in on_twin(cluster, "strigger --get")
+    assert "/bin/true" in cluster.on("ctl", "strigger --get")
+    assert "/bin/true" not in on_twin(cluster, "strigger --get")
     assert cluster.slurmfab("plan", "--save", "tonight.json").returncode == 4
     done = cluster.slurmfab("deploy", "--plan", "tonight.json", "--json", "-")
     assert re.search(r"Rehearsed \S+ \S+ UTC: went well\.\n", done.stderr), done.stderr
