@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
+import re
+import select
+import socket
 import struct
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 FIRST, COUNT = 1 << 30, 1 << 31
@@ -36,14 +41,28 @@ MOST_PROCESSES = 8192  # of one host
 FAMILIES = (1, 2, 10, 16)  # of sockets that such a host may have: UNIX, INET, INET6, NETLINK
 """Others, such as those to a hypervisor, know no network namespaces."""
 
-NUMBERS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""By machine(5): what seccomp(2) calls it, and the number of socket(2)."""
+NUMBERS = {"x86_64": (0xC000003E, 41, 257, 317), "aarch64": (0xC00000B7, 198, 56, 277)}
+"""By machine: what seccomp(2) calls it, and the numbers of socket(2), openat(2) and seccomp(2)."""
+
+ATTACHING = re.compile(rb"/sys/fs/cgroup/[\w,=]+/(?:.*/)?(?:cgroup\.procs|tasks)")
+"""Files by which a process is put into a control group."""
 
 _IO_URING_SETUP, _OF_OTHER_ABI = 425, 0x40000000  # a system call that makes sockets by itself; the first number of x32
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # operations of the kernel's filters (linux/bpf_common.h)
+_LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = (
+    0x20,
+    0x54,
+    0x15,
+    0x35,
+    0x06,
+)  # operations of the kernel's filters (linux/bpf_common.h)
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 _NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16  # where a filter finds them (struct seccomp_data)
-_SET_SECCOMP, _FILTER = 22, 2  # of prctl(2)
+_ASK = 0x7FC00000  # asks the one who holds the filter's descriptor
+_SECOND_ARGUMENT = 32  # the third, counted from one: how a file is opened
+_SET_FILTER, _NEW_LISTENER = 1, 1 << 3  # of seccomp(2)
+_RECEIVE, _SEND, _ADD = 0xC0502100, 0xC0182101, 0x40182103  # of ioctl(2) (linux/seccomp.h)
+_CONTINUE, _ANSWERS = 1, 1 << 1
+_OPENAT2, _IN_ROOT, _CGROUP_MAGIC = 437, 0x12, 0x27E0EB
 
 _CLONE_NEWUSER = 0x10000000
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # numbers of system calls, the same on all architectures
@@ -153,15 +172,20 @@ class Filter(ctypes.Structure):
 
 def close(*argv: str) -> None:
     """Run a command that can have no other sockets, nor its children. System calls of other machines are refused."""
-    machine, socket = NUMBERS[os.uname().machine]
+    machine, socket_, openat, seccomp = NUMBERS[os.uname().machine]
     # Operation, how many rows a jump skips if it is so and if not, and the value.
     rows = [
         (_LOAD, 0, 0, _MACHINE),
-        (_EQUAL, 0, 5 + len(FAMILIES), machine),
+        (_EQUAL, 0, 10 + len(FAMILIES), machine),
         (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 3 + len(FAMILIES), 0, _OF_OTHER_ABI),
-        (_EQUAL, 2 + len(FAMILIES), 0, _IO_URING_SETUP),
-        (_EQUAL, 0, 2 + len(FAMILIES), socket),
+        (_AT_LEAST, 8 + len(FAMILIES), 0, _OF_OTHER_ABI),
+        (_EQUAL, 7 + len(FAMILIES), 0, _IO_URING_SETUP),
+        (_EQUAL, 0, 4, openat),
+        (_LOAD, 0, 0, _SECOND_ARGUMENT),
+        (_AND, 0, 0, 0xFFFFFFFF & ~os.O_CLOEXEC),
+        (_EQUAL, 0, 4 + len(FAMILIES), os.O_WRONLY),
+        (_RETURN, 0, 0, _ASK),
+        (_EQUAL, 0, 2 + len(FAMILIES), socket_),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         *((_EQUAL, len(FAMILIES) - number, 0, family) for number, family in enumerate(FAMILIES)),
         (_RETURN, 0, 0, _REFUSE),
@@ -169,8 +193,69 @@ def close(*argv: str) -> None:
     ]
     packed = b"".join(struct.pack("HBBI", *row) for row in rows)
     program = Filter(len(rows), packed)
-    require(_libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0), "a filter of system calls")
+    here, there = socket.socketpair()
+    if not os.fork():
+        here.close()
+        _, (listener, *_), _, _ = socket.recv_fds(there, 1, 1)
+        there.close()
+        attach(listener)
+        os._exit(0)
+    there.close()
+    listener = _libc.syscall(seccomp, _SET_FILTER, _NEW_LISTENER, ctypes.byref(program))
+    socket.send_fds(here, [b"1"], [require(listener, "a filter of system calls")])
+    here.close()
+    os.close(listener)
     os.execvp(argv[0], argv)  # noqa: S606 - there is nothing for a shell
+
+
+def attach(listener: int) -> None:
+    """Open, for root of a host, the files by which it puts processes of its users into its control groups.
+
+    In control groups of version 1 the kernel lets nobody do that but root of this machine, and each its own processes.
+    """
+    ends = select.poll()
+    ends.register(listener, select.POLLIN)
+    while all(not event & select.POLLHUP for _, event in ends.poll()):
+        asked = bytearray(80)
+        try:
+            fcntl.ioctl(listener, _RECEIVE, asked)
+        except OSError:
+            continue  # who asked has ended
+        number, pid, _, _, _, _, _, path = struct.unpack_from("QIIiIQQQ", asked)
+        opened = -1
+        with suppress(OSError):
+            opened = open_group(pid, path)
+        with suppress(OSError):
+            if opened >= 0:
+                fcntl.ioctl(listener, _ADD, struct.pack("QIIII", number, _ANSWERS, opened, 0, os.O_CLOEXEC))
+            else:
+                fcntl.ioctl(listener, _SEND, struct.pack("QqiI", number, 0, 0, _CONTINUE))
+        if opened >= 0:
+            os.close(opened)
+
+
+def open_group(pid: int, place: int) -> int:
+    """A descriptor of the file that a process names at a place of its memory, if root of a host may have it; or -1."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    if not re.search(rf"^Uid:\t\d+\t{FIRST}\t", status, re.MULTILINE):
+        return -1
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        memory.seek(place)
+        path = memory.read(os.sysconf("SC_PAGE_SIZE") - place % os.sysconf("SC_PAGE_SIZE")).partition(b"\0")[0]
+    if not ATTACHING.fullmatch(path):
+        return -1
+    root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)
+    try:
+        how = struct.pack("QQQ", os.O_WRONLY | os.O_CLOEXEC, 0, _IN_ROOT)
+        found = int(require(_libc.syscall(_OPENAT2, root, path, how, len(how)), "a control group"))
+    finally:
+        os.close(root)
+    about = ctypes.create_string_buffer(256)
+    require(_libc.fstatfs(found, about), "a control group")
+    if int.from_bytes(about.raw[:8], sys.byteorder) == _CGROUP_MAGIC:
+        return found
+    os.close(found)
+    return -1
 
 
 if __name__ == "__main__":
