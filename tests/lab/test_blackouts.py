@@ -142,6 +142,8 @@ class Cluster:
     def becomes(self, shape: str) -> None:
         """Deploy this shape, unless it is there."""
         if shape != self.shape:
+            if self.shape:
+                self.rests()
             more = SHAPES[shape]
             if shape == "storage":
                 more = more.format(server=self.lab.lab.host(SERVER).address, options=OPTIONS)
@@ -281,8 +283,8 @@ def test_after_a_blackout_the_cluster_is_whole_within_two_minutes_and_no_job_tha
     cluster: Cluster, seed: int
 ) -> None:
     blackout = Blackout(seed, cluster.database)
-    cluster.rests()
     cluster.becomes(blackout.shape)
+    cluster.rests()
     cluster.work(blackout)
     cut = cluster.loses(blackout)
     since, complaints = time.monotonic(), cluster.complaints()
