@@ -68,7 +68,6 @@ QUEUE = "squeue -h -r -t R,S,CG -o '%A|%T|%S|%N|%j' && date +%s"
 STEPS = "ps -eo args= | sed -n 's/^slurmstepd: \\[\\([0-9]*\\)[.+].*/\\1/p' | sort -u"
 STATES = "sinfo -h -N -p main -o '%N %T' | sort -u"
 IN_SERVICE = {"idle", "mixed", "allocated", "completing", "planned"}
-STATE = "scontrol show config | awk '$1 == \"StateSaveLocation\" {print $3}'"
 
 
 def seeds() -> list[int]:
