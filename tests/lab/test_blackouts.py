@@ -27,9 +27,7 @@ SEEDS = range(1, 101)
 NOTED = Path("build/blackouts")  # a file for each suite, a line for each blackout that was played
 NODES, SERVER = ("n1", "n2", "n3"), "n4"
 HOSTS = ("ctl", *NODES, SERVER)
-KEYS = (
-    "database: {database}\nusers: [{{name: ann}}]\nslurm_conf: {{SchedulerParameters: 'bf_continue,bf_interval=5'}}\n"
-)
+KEYS = "database: {database}\nlogin: [n4]\nusers: [{{name: ann}}]\nslurm_conf: {{SchedulerParameters: 'bf_continue,bf_interval=5'}}\n"
 OPTIONS = "allow_other, IdentityFile=/root/key, StrictHostKeyChecking=accept-new"
 SERVES = "install -d -m 1777 /srv/brick; mkdir -p -m 700 /root/.ssh; cat >>/root/.ssh/authorized_keys"
 SHAPES = {
@@ -37,7 +35,7 @@ SHAPES = {
     "configless": "configless: true\n",
     "storage": (
         "scratch: {{size: 1G, tmpdir: true}}\n"
-        "power: {{nodes: n[1-3], suspend_after: 20d, how: {{command: {{suspend: /bin/true, resume: /bin/true}}}}}}\n"
+        "power: {{nodes: 'n[1-3]', suspend_after: 20d, how: {{command: {{suspend: /bin/true, resume: /bin/true}}}}}}\n"
         "mounts: [{{path: /data, source: 'root@{server}:/srv/brick', type: sshfs, options: [{options}]}}]\n"
     ),
     "second": "state_directory: /srv/state\n",
