@@ -27,7 +27,9 @@ SEEDS = range(1, 101)
 NOTED = Path("build/blackouts")  # a file for each suite, a line for each blackout that was played
 NODES, SERVER = ("n1", "n2", "n3"), "n4"
 HOSTS = ("ctl", *NODES, SERVER)
-KEYS = "database: {database}\nlogin: [n4]\nusers: [{{name: ann}}]\nslurm_conf: {{SchedulerParameters: 'bf_continue,bf_interval=5'}}\n"
+KEYS = (
+    "database: {database}\nusers: [{{name: ann}}]\nslurm_conf: {{SchedulerParameters: 'bf_continue,bf_interval=5'}}\n"
+)
 OPTIONS = "allow_other, IdentityFile=/root/key, StrictHostKeyChecking=accept-new"
 SERVES = "install -d -m 1777 /srv/brick; mkdir -p -m 700 /root/.ssh; cat >>/root/.ssh/authorized_keys"
 SHAPES = {
@@ -145,6 +147,8 @@ class Cluster:
             if shape == "storage":
                 more = more.format(server=self.lab.lab.host(SERVER).address, options=OPTIONS)
             text = self.text.replace("[ctl]", f"[ctl, {SERVER}]") if shape == "second" else self.text
+            # Beside slurmctld's database, n4 is a login host, so that it is one of the cluster's whatever else it does.
+            more += "login: [n4]\n" if self.database == "ctl" else ""
             self.lab.inventory_path.write_text(text + KEYS.format(database=self.database) + more)
             self.lab.deploy()
             # It saves then what it knows of accounts, as every five minutes, and needs no database at its next start.
