@@ -252,7 +252,7 @@ def test_apt_get_waits_for_a_dpkg_that_is_at_work(fresh: Path) -> None:
     apply(Packages(("slurmd",)), host)
     assert len(host.programs) == 3
     for argv in host.programs:
-        assert argv[argv.index("DPkg::Lock::Timeout=120") - 1] == "-o"
+        assert argv[argv.index("DPkg::Lock::Timeout=900") - 1] == "-o"
 
 
 @pytest.mark.parametrize("lock", ["/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"])

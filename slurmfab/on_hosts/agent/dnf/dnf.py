@@ -13,7 +13,7 @@ from slurmfab.on_hosts.agent.packages import bundle_place
 from slurmfab.on_hosts.agent.packages.packages import PLACES
 from slurmfab.on_hosts.agent.packages.unfinished import is_locked
 
-LOCK_SECONDS = 120.0  # how long to wait for the locks of dnf and rpm, which a new machine's first update may hold
+LOCK_SECONDS = 900.0  # how long to wait for the locks of dnf and rpm: a new machine's first update takes minutes
 
 INSTALL_SECONDS = 7200.0
 """Time limit of an installation; it is never killed before, because a killed one leaves packages without scripts."""
@@ -94,7 +94,7 @@ def missing_files(context: Context, names: Sequence[str]) -> Tuple[Tuple[str, st
 
 
 def dnf(context: Context, arguments: Sequence[str], env: Optional[Mapping[str, str]] = None) -> Tuple[int, str]:
-    """Run dnf, for up to two minutes while others hold a lock; its exit code and all that it printed."""
+    """Run dnf, for up to a quarter of an hour while others hold a lock; its exit code and all that it printed."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         done = context.run(["dnf", *below(context), *OPTIONS, *arguments], seconds=INSTALL_SECONDS, env=env)

@@ -19,7 +19,7 @@ Not /etc/apt, where a new version of apt leaves a new time.
 """
 
 LISTS_AGE = 86400.0  # seconds after which package lists are fetched again
-LOCK_SECONDS = 120.0  # how long to wait for the locks of apt and dpkg, which a new machine's first update may hold
+LOCK_SECONDS = 900.0  # how long to wait for the locks of apt and dpkg: a new machine's unattended upgrade takes minutes
 
 INSTALL_SECONDS = 7200.0
 """Time limit of an installation; it is never killed before, because a killed dpkg leaves half-installed packages."""
@@ -118,7 +118,7 @@ def reinstall_torn(context: Context) -> list[str]:
 
 
 def apt_get(context: Context, arguments: list[str]) -> tuple[int, str]:
-    """Run apt-get, for up to two minutes while others hold a lock; its exit code and all that it printed."""
+    """Run apt-get, for up to a quarter of an hour while others hold a lock; its exit code and all that it printed."""
     from slurmfab.on_hosts.agent.packages import apt_errors
 
     deadline = time.monotonic() + LOCK_SECONDS
