@@ -253,16 +253,16 @@ def _block(script: Script, wanted: Block) -> list[str]:
         return []
     text = wanted.content if wanted.content.endswith("\n") else wanted.content + "\n"
     target = f"block {shlex.quote(wanted.path)} {shlex.quote(wanted.block)} {wanted.access} {shlex.quote(wanted.first)}"
-    return here(target, script.marked(text))
+    said = here(target, script.marked(text))
+    return [f"if [ -e {shlex.quote(wanted.path)} ]; then", *said, "fi"] if wanted.is_found else said
 
 
 def _host_names(_: Script, wanted: HostNames) -> list[str]:
     """Lines that give a host a loopback address get its own, as those of Debian's installer."""
     path = shlex.quote(wanted.path)
-    return [
-        f"sed -i -E '/localhost/!s/^(127\\.[0-9.]+|::1)(\\s(.*\\s)?{name}(\\s|$))/{address}\\2/' {path}"
-        for name, address in wanted.addresses
-    ]
+    change = "/localhost/!s/^(127\\.[0-9.]+|::1)(\\s(.*\\s)?{}(\\s|$))/{}\\2/"
+    asked = ((re.sub(r"([{}])", r"\\\1", name), address) for name, address in wanted.addresses)
+    return [f"[ ! -e {path} ] || sed -i -E '{change.format(name, address)}' {path}" for name, address in asked]
 
 
 def _directory(_: Script, wanted: Directory) -> list[str]:

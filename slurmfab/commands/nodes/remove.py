@@ -28,6 +28,7 @@ from slurmfab.core.engine.requests import ask_facts, fact_selection
 from slurmfab.core.engine.run import Run, RunHooks, RunOptions
 from slurmfab.core.engine.session import Output
 from slurmfab.core.plan.package_managers import kinds
+from slurmfab.core.plan.phases.hosts_file import TEMPLATES
 from slurmfab.core.plan.phases.logins import NODE_LOGINS
 from slurmfab.core.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED
 from slurmfab.core.plan.plan import PHASES
@@ -87,6 +88,7 @@ def decommission_cleaned(
         Absent(f"{SLURM_HOME}/.ssh/id_ed25519.pub"),
         Block("/etc/ssh/ssh_known_hosts", "host keys", ""),
         Block("/etc/hosts", "hosts", ""),
+        *(Block(path, "hosts", "", is_found=True) for path in TEMPLATES.values()),
         *(one for one in taken_back if one not in packages_gone),
         NoKeptSecrets(),  # after all that the undo store keeps copies of
         *packages_gone,

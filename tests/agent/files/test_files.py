@@ -216,6 +216,15 @@ def test_a_block_when_empty_and_its_file_missing_makes_nothing(root: Path, conte
     assert not (root / "etc/known").exists()
 
 
+@pytest.mark.parametrize("content", ["10.0.0.1 n1\n", ""])
+def test_a_block_in_a_file_of_others_when_that_is_not_there_is_right_as_it_is(
+    root: Path, context: Context, content: str
+) -> None:
+    block = Block("/etc/cloud/templates/hosts.debian.tmpl", "hosts", content, strict=True, is_found=True)
+    assert apply(block, context).status == "ok"
+    assert not (root / "etc/cloud").exists()
+
+
 @pytest.mark.parametrize(
     ("before", "after"), [(None, "::1 localhost\n"), ("\n", "::1 localhost\n"), ("1 a\n", "1 a\n")]
 )

@@ -56,3 +56,14 @@ def test_other_lines_stay_as_they_are(root: Path, context: Context, text: str) -
 
 def test_a_missing_file_has_no_such_lines(context: Context) -> None:
     assert apply(NAMES, context).status == "ok"
+
+
+def test_a_template_of_cloud_inits_gives_the_own_name_the_hosts_address(root: Path, context: Context) -> None:
+    template = root / "etc/hosts.debian.tmpl"
+    template.write_text("## template:jinja\n{# a comment -#}\n127.0.1.1 {{fqdn}} {{hostname}}\n127.0.0.1 localhost\n")
+    own = HostNames("/etc/hosts.debian.tmpl", (("{{fqdn}}", "10.0.0.2"), ("{{hostname}}", "10.0.0.2")))
+    assert [apply(own, context).status for _ in range(2)] == ["changed", "ok"]
+    assert template.read_text() == (
+        "## template:jinja\n{# a comment -#}\n10.0.0.2 {{fqdn}} {{hostname}} # by slurmfab, was 127.0.1.1\n"
+        "127.0.0.1 localhost\n"
+    )

@@ -96,6 +96,7 @@ class Block(Resource):
     # right to write. More rights to read and another group are no difference.
     strict: bool = False
     first: str = ""  # what a file begins with that has to be made, or is empty
+    is_found: bool = False  # whether the file is there by others or not at all: it is never made
 
     def name(self) -> str:
         """The path and the block's name."""
@@ -115,6 +116,8 @@ class Block(Resource):
     def actual(self, context: Context) -> State:
         """The lines that are in the block now, and whose the file is; ResourceFailed if markers are damaged."""
         found = replace.find(context.path(self.path))
+        if self.is_found and not found:
+            return self.wanted(context)
         access = self.wanted(context)["access"]
         try:
             content = self.marked().content(split_lines(found[1] if found else b"")) or None
