@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import disks, el_standin, smd_standin, sources, state
+from slurmfab.lab import disks, el_standin, smd_standin, sources, state, ubuntu_like
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
 from slurmfab.lab.spec import ENTERPRISE_LINUX, UBUNTU_SUITES
@@ -200,6 +200,20 @@ def workplace(name: str) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+def like_ubuntu(tree: Path, like: str, progress: Callable[[str], None]) -> Path:
+    """Path of the overlay that makes a look-alike of Ubuntu of a base tree; LabError if its packages are not there."""
+    release = ubuntu_like.LIKES[like]
+
+    def build(place: Path) -> None:
+        progress(f"making a look-alike of {like} of the tree {tree.name}, once; this takes a minute")
+        ubuntu_like.write_files(like, place / "files")
+        rust = "yes" if release.rust else "no"
+        script = [*CONTAINED, "sh", "-c", ubuntu_like.BUILD, "sh", str(tree), str(place), rust, *release.packages]
+        call(script)
+
+    return _layer(tree, like + inspect.getsource(ubuntu_like), build)
+
+
 def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[Path, ...]:
     """Paths of the directories that make a base tree's hosts, topmost first, for one kind of Slurm packages.
 
@@ -246,7 +260,7 @@ def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: 
     lower = ":".join(map(str, trees))
     # Told to download nothing, apt 3.0 does not find packages in a source that is a directory.
     script = INSTALL if len(trees) == 1 else INSTALL.replace("--no-download ", "")
-    if len(trees) > 1 and (trees[0] / el_standin.MARK).exists():
+    if len(trees) > 1 and (trees[0] / "etc/yum.repos.d").exists():
         script = re.sub("apt-get .* install", el_standin.INSTALL, INSTALL)
 
     def install(place: Path) -> None:

@@ -146,7 +146,11 @@ def _install_packages(remembered: LabState, copies: Container[str], progress: Ca
 
 def _write_layers(remembered: LabState, name: str, packages: tuple[str, ...], progress: Callable[[str], None]) -> None:
     """Write which directories a host has above the base tree: its packages, and the source of Slurm's packages."""
-    trees = base.with_slurm(Path(remembered.base), remembered.spec.kinds[name], progress)
+    tree, like = Path(remembered.base), remembered.spec.like
+    if like:
+        trees: tuple[Path, ...] = (base.like_ubuntu(tree, like, progress), tree)
+    else:
+        trees = base.with_slurm(tree, remembered.spec.kinds[name], progress)
     layers = [*([base.with_packages(trees, packages, progress)] if packages else ()), *trees[:-1]]
     if layers:
         host = remembered.layout.host(name)

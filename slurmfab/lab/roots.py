@@ -6,12 +6,13 @@ import secrets
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import IPv4Network
 from pathlib import Path
 
-from slurmfab.lab import disks, mounts, private_users, slurm_repository
+from slurmfab.lab import disks, mounts, private_users, slurm_repository, ubuntu_like
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import HostLayout, LabLayout
-from slurmfab.lab.network import resolver_text
+from slurmfab.lab.network import gateway, resolver_text
 from slurmfab.lab.spec import LabSpec
 from slurmfab.lab.state import LabState
 
@@ -102,7 +103,18 @@ def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
             _mask_generators(host)
             shutil.rmtree(host.root / MESSAGE_SCRIPTS)
             _identify(state.spec, host, addresses)
-            _let_in(state, host)
+            if state.spec.like:
+                is_routed = name not in state.spec.offline
+                ubuntu_like.seed(
+                    host.root,
+                    state.spec.hostname(name),
+                    state.layout.ssh_key.with_suffix(".pub").read_text(),
+                    addresses=addresses,
+                    gateway=str(gateway(IPv4Network(state.network))) if is_routed else "",
+                    resolver=resolver_text(),
+                )
+            else:
+                _let_in(state, host)
         _equip(state.spec, host)
         (host.directory / "prepared").touch()
         if state.spec.private_users:

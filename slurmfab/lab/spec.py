@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurmfab.base.errors import InputError
+from slurmfab.lab import ubuntu_like
 
 UBUNTU_SUITES = ("noble", "resolute")
 """Ubuntu suites that lab hosts can run where there is a mirror of Ubuntu: with Slurm 23.11 and 25.11."""
@@ -104,6 +105,8 @@ class LabSpec:
     hostnames: tuple[str, ...] = ()
     # whether root of the hosts is nobody on this machine (`slurmfab.lab.private_users`)
     private_users: bool = False
+    # `ubuntu-24.04` or `ubuntu-26.04`: hosts with the habits of that release of Ubuntu (`slurmfab.lab.ubuntu_like`)
+    like: str = ""
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
@@ -150,6 +153,8 @@ class LabSpec:
         if self.suite not in SUITES:
             complaints.append(f'suite "{self.suite}": the lab knows {", ".join(SUITES)}.')
         complaints += self._kind_complaints()
+        if self.like:
+            complaints += self._like_complaints()
         if not 1 <= self.nodes <= MOST_NODES:
             complaints.append(f"{self.nodes} nodes: the lab takes 1 to {MOST_NODES}.")
         if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,30}", self.ssh_user):
@@ -183,6 +188,19 @@ class LabSpec:
             yield ("The stand-in for Enterprise Linux has python3.")
         if self.newer_slurm and {*kinds} & {*ENTERPRISE_LINUX[1:]}:
             yield ("A newer Slurm for Enterprise Linux is there as SchedMD's packages alone: el-smd.")
+
+    def _like_complaints(self) -> Iterator[str]:
+        """Yield complaints about what a look-alike of Ubuntu cannot be."""
+        like = ubuntu_like.LIKES.get(self.like)
+        if not like:
+            yield f'like "{self.like}": the lab knows {", ".join(ubuntu_like.LIKES)}.'
+            return
+        if self.suite != like.suite:
+            yield f"The look-alike of {self.like} is made of {like.suite}, not of {self.suite}."
+        if self.ssh_user != ubuntu_like.USER or self.sudo_password:
+            yield f"On the look-alike of Ubuntu the user is {ubuntu_like.USER}, whose sudo asks for no password."
+        if {*self.kinds.values()} != {PACKAGED} or self.no_python or self.hanging:
+            yield "A look-alike of Ubuntu has Debian's packages of Slurm, has python3, and answers."
 
     def _host_complaints(self) -> tuple[str, ...]:
         """Complaints about hosts that the lab does not have, and about hosts that are both down and hanging."""

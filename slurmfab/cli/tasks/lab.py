@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     help={
         "name": "name of the lab: one to eight of a-z and 0-9, starting with a letter",
         "nodes": "number of compute nodes",
-        "suite": "release of the hosts: bookworm, trixie or sid of Debian, noble or resolute of Ubuntu",
+        "suite": "release of the hosts: bookworm, trixie (by default) or sid of Debian, noble or resolute of Ubuntu",
         "gpus": "stand-in GPUs, HOSTS:COUNT[:MODEL] separated by spaces, as in 'n[1-2]:2 n3:4:A100-SXM4-40GB'",
         "no_python": "hosts without python3, as in n1,n[3-4]",
-        "user": "login user: root, or another user with sudo",
+        "like": "hosts with Ubuntu's habits, made of Debian: ubuntu-24.04 or ubuntu-26.04; this sets suite and user",
+        "user": "login user: root (by default), or another user with sudo",
         "sudo_password": "that user's sudo asks for a password",
         "down": "hosts that are in the cluster file but stay switched off",
         "hanging": "hosts whose port 22 accepts connections and then says nothing",
@@ -43,10 +44,11 @@ def lab_up(
     *,
     name: str = "lab",
     nodes: str = "2",
-    suite: str = "trixie",
+    suite: str = "",
+    like: str = "",
     gpus: str = "",
     no_python: str = "",
-    user: str = "root",
+    user: str = "",
     sudo_password: bool = False,
     down: str = "",
     hanging: str = "",
@@ -67,15 +69,18 @@ def lab_up(
     Examples:
         fab lab-up --nodes 4 --suite bookworm --gpus 'n[1-2]:2'
         fab lab-up --packages smd
+        fab lab-up --like ubuntu-24.04
         fab lab-up --name rough --nodes 5 --user admin --sudo-password --no-python n1 --down n4 --hanging n5
     """
     from slurmfab import lab
+    from slurmfab.lab import ubuntu_like
 
     named = {"no_python": no_python, "down": down, "hanging": hanging, "unified": unified, "offline": offline}
     given: dict[str, Any] = {option: _hosts(text) for option, text in (named | {"ipv6": ipv6, "dual": dual}).items()}
     given |= {"slurm_packages": packages, "gpus": _gpus(gpus), "shared": tuple(filter(None, shared.split(",")))}
-    given |= {"newer_slurm": newer_slurm, "private_users": private_users, "sudo_password": sudo_password}
-    spec = lab.LabSpec(name=name, suite=suite, nodes=_number(nodes), ssh_user=user, **given)
+    given |= {"newer_slurm": newer_slurm, "private_users": private_users, "sudo_password": sudo_password, "like": like}
+    like_suite, like_user = ubuntu_like.suite_and_user(like)
+    spec = lab.LabSpec(name=name, suite=suite or like_suite, nodes=_number(nodes), ssh_user=user or like_user, **given)
     _report(lab.up(spec, output=Path(output) if output else None, progress=lambda line: _say(f"lab {name}: {line}")))
 
 

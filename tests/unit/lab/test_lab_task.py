@@ -17,6 +17,9 @@ from slurmfab.cli.tasks.command import Exit
         ({"down": "n7"}, 'down names "n7"'),
         ({"no_python": "n[1-"}, r"n\[1-"),
         ({"suite": "woody"}, 'suite "woody"'),
+        ({"like": "debian"}, 'like "debian": the lab knows ubuntu-24.04'),
+        ({"like": "ubuntu-24.04", "suite": "bookworm"}, "made of trixie, not of bookworm"),
+        ({"like": "ubuntu-26.04", "user": "admin"}, "the user is ubuntu"),
         ({"name": "My-Lab"}, 'lab name "My-Lab"'),
     ],
 )
