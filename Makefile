@@ -15,7 +15,10 @@ SHELL_PACKAGES := zsh fish
 # What tests without hosts call, beside what every system has.
 TOOL_PACKAGES := age e2fsprogs rpm dnf createrepo-c gpg gpg-agent
 # Tests that deploy once to each suite that any test deploys to.
-SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd))
+SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd like_ubuntu))
+# Tests that are played on the look-alikes of Ubuntu: those of a first hour, and a cluster that is taken over.
+UBUNTU_TESTS := $(patsubst %,tests/lab/test_%.py, \
+  like_ubuntu add_node accounts people update reboot import upgrade check_cluster)
 # Tests that are played on the stand-in for Enterprise Linux: those of its package manager, and some that are not about apt.
 EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py, \
   el el_bundle el_logins selinux mixed mixed_upgrade accounts add_node come_and_go configless database drain_resume_status drift \
@@ -36,7 +39,7 @@ INSTALL = @missing="$(strip $(call MISSING,$(1)))"; [ -z "$$missing" ] || { $(ca
 APT = echo "Installing with apt: $(1)"; $(AS_ROOT) apt-get update -qq && \
   $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(2) $(1) >/dev/null
 
-.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-el test-breakages test-blackouts unit mutants lint format docs supported reference bench clean
+.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-el test-ubuntu test-breakages test-blackouts unit mutants lint format docs supported reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +103,10 @@ test-smd: setup lab-packages  ## the tests on lab hosts, with the stand-in for S
 
 test-el: setup lab-packages tool-packages  ## the tests of rpm and dnf, and those on the stand-in for Enterprise Linux
 	$(AS_ROOT) env PATH="$$PATH" PACKAGES=el-smd TURN=all $(BIN)/pytest -n $(WORKERS) $(EL_TESTS)
+
+test-ubuntu: setup lab-packages  ## the tests of a first hour, on look-alikes of Ubuntu 24.04 and 26.04
+	for one in 24.04 26.04; do \
+	  $(AS_ROOT) env PATH="$$PATH" LIKE=ubuntu-$$one TURN=all $(BIN)/pytest -n $(WORKERS) $(UBUNTU_TESTS) || exit 1; done
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n 2 tests/breakages

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from reference.markdown import table, text_of
 from slurmfab.cluster.slurm.versions import DISTRIBUTION, NEWEST, OLDEST
+from slurmfab.lab.ubuntu_like import LIKES
 
 REPOSITORY = Path(__file__).parents[1]
 RECORD = REPOSITORY / "tests" / "lab" / "deployed.json"
@@ -40,6 +41,11 @@ RELEASES: Mapping[str, str] = {
 }
 """What people call a release, by its codename."""
 
+LIKE: Mapping[str, str] = {
+    name: f"like {name.replace('ubuntu-', 'Ubuntu ')}, made of {RELEASES[like.suite]}" for name, like in LIKES.items()
+}
+"""The same of the lab's look-alikes of Ubuntu, by their names."""
+
 PACKAGES: Mapping[str, str] = {
     "debian": "the release's own",
     "debian-smd": "SchedMD's names (a stand-in)",
@@ -62,7 +68,7 @@ class Row:
     """What the tests did with a release.
 
     Args:
-        codename: of the release.
+        codename: of the release, or the name of a look-alike.
         slurm: series of its Slurm.
         tests: what the tests did, as text.
         packages: kind of packages; empty where nothing was deployed.
@@ -80,7 +86,12 @@ class Row:
     @property
     def release(self) -> str:
         """The release as people call it, with its codename."""
-        return f"{RELEASES[self.codename]} ({self.codename})"
+        return LIKE.get(self.codename) or f"{RELEASES[self.codename]} ({self.codename})"
+
+    @property
+    def base(self) -> str:
+        """The codename of the release whose packages it has."""
+        return LIKES[self.codename].suite if self.codename in LIKES else self.codename
 
 
 def rows() -> tuple[Row, ...]:
@@ -98,7 +109,7 @@ def rows() -> tuple[Row, ...]:
     def place(row: Row) -> tuple[int, str, int, str]:
         """Where the row is in the table."""
         group = groups.index(row.tests) + 1 if row.tests in groups else 0
-        return group, row.packages, order.index(row.codename), row.slurm
+        return group, row.packages, order.index(row.base) + len(order) * (row.codename in LIKES), row.slurm
 
     return tuple(sorted((*recorded, *others), key=place))
 
@@ -139,6 +150,8 @@ def lines() -> Iterator[str]:
         "that it does not have are refused. No test has deployed to that release.",
         "- **Packages**: a release's own; those of a newer release, which [a source in the cluster file](packages.md) "
         "names; or the distribution's programs under the names and paths of SchedMD's packages, as a stand-in.",
+        "- **Like Ubuntu**: Debian with those [habits of Ubuntu](lab.md#the-look-alikes-of-ubuntu) that concern "
+        "slurmfab, all at once: cloud-init, netplan, rsyslog, sudo-rs and more; no package of Ubuntu's.",
         "- **Refused**: its Slurm is older than slurmfab supports. A host with that release is left out of a run, with "
         "the reason.",
     )
@@ -177,7 +190,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _packages(row: Row) -> str:
     """Whose packages a row is about; empty where nothing was deployed."""
-    if row.packages == "debian" and DISTRIBUTION[row.codename] != row.slurm:
+    if row.packages == "debian" and DISTRIBUTION[row.base] != row.slurm:
         return "of a newer release"
     return PACKAGES.get(row.packages, "")
 
@@ -245,12 +258,13 @@ def _followed() -> Iterator[str]:
 
 def _ubuntu() -> Iterator[str]:
     """Yield the paragraph about Ubuntu, if it was never deployed to."""
-    if not any(row.tests not in (RENDERED, REFUSED) for row in rows() if RELEASES[row.codename].startswith("Ubuntu")):
+    if not any(row.tests not in (RENDERED, REFUSED) for row in rows() if RELEASES.get(row.codename, "").startswith("Ubuntu")):
         yield from ("## Ubuntu", "")
         yield from _wrapped(
             "**The tests have never deployed to Ubuntu**, since no source of Ubuntu's packages was at hand where they "
-            "run. Ubuntu has the same packages, paths and units as Debian, at other versions. So a deployment is "
-            "expected to work, but this is a judgement and not a result."
+            "run. Ubuntu has the same packages, paths and units as Debian, at other versions, and habits of its own; "
+            "those the tests meet on [look-alikes](lab.md#the-look-alikes-of-ubuntu). So a deployment is expected to "
+            "work, but this is a judgement and not a result."
         )
 
 
@@ -322,10 +336,11 @@ def _section() -> Iterator[str]:
         ),
         "",
     )
-    if any("Ubuntu" in RELEASES[row.codename] for row in groups.get(_RENDERED_ALONE, ())):
+    if any("Ubuntu" in RELEASES.get(row.codename, "") for row in groups.get(_RENDERED_ALONE, ())):
         yield from _wrapped(
-            "The tests have never deployed to Ubuntu, since no source of its packages was at hand where they run; a "
-            "lab on Ubuntu is [one variable away](docs/lab.md#ubuntu)."
+            "The tests have never deployed to Ubuntu, since no source of its packages was at hand where they run, but "
+            "to [look-alikes](docs/lab.md#the-look-alikes-of-ubuntu): Debian with Ubuntu's habits. A lab on Ubuntu is "
+            "[one variable away](docs/lab.md#ubuntu)."
         )
     yield from _wrapped(EL.replace("](", "](docs/").replace("docs/../", ""))
     yield "[What is supported](docs/supported.md) has the whole table, which is made from what the tests ran."
@@ -347,7 +362,7 @@ def _short(row: Row) -> str:
 
 def _releases(of: list[Row]) -> str:
     """The releases of rows, each once."""
-    return ", ".join(dict.fromkeys(RELEASES[row.codename] for row in of))
+    return ", ".join(dict.fromkeys(LIKE.get(row.codename) or RELEASES[row.codename] for row in of))
 
 
 def _series(of: list[Row]) -> str:

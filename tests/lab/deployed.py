@@ -38,7 +38,8 @@ class Combination:
     """What tests deployed to.
 
     Args:
-        suite: the lab's suite; the os-release of Debian's sid has the name of the release that it becomes.
+        suite: the lab's suite; the os-release of Debian's sid has the name of the release that it becomes. On a
+            look-alike of Ubuntu, the name of that.
         slurm: release series of the Slurm that is installed there, such as `24.11`; a mirror may have a newer point
             release every day.
         packages: whose packages: `debian` or `debian-smd`.
@@ -73,7 +74,7 @@ def note(lab: Lab, facts: str) -> None:
         facts: what `FACTS` has printed on one of its hosts.
     """
     if facts:
-        found = parse(lab.suite, facts, os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0])
+        found = parse(lab.spec.like or lab.suite, facts, os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0])
         SEEN.mkdir(parents=True, exist_ok=True)
         file = SEEN / f"{'-'.join(found.key)}.json"
         # Other processes of a run may do the same.

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import forked
 from lab_cluster import PROGRAM, DeployedLab, succeeded
-from suites import NEWEST, PACKAGES
+from suites import LIKE, NEWEST, PACKAGES
 
 from slurmfab import lab
 from slurmfab.cluster.slurm.platform import PLATFORMS, Platform
 from slurmfab.lab import Lab, LabSpec
-from slurmfab.lab.spec import CONTROLLER, SERIES
+from slurmfab.lab.spec import CONTROLLER, PACKAGED, SERIES
+from slurmfab.lab.ubuntu_like import LIKES, USER
 
 PLATFORM = next(one for one in PLATFORMS.values() if one.word == PACKAGES)
 """What Slurm is packaged as on hosts that no test says it of."""
@@ -194,7 +195,9 @@ def reboot_with_a_broken_crun(hosts: DeployedLab, complaint: str) -> None:
 
 
 def of_kind(spec: LabSpec) -> LabSpec:
-    """The same lab with the packages of Slurm that the tests are run with, on a suite that has them."""
+    """The same lab with the packages of Slurm, or as the look-alike, that the tests are run with."""
+    if LIKE and not spec.like and spec.slurm_packages == PACKAGED:
+        return replace(spec, suite=LIKES[LIKE].suite, like=LIKE, ssh_user=USER, sudo_password=False)
     if PACKAGES == "debian" or spec.slurm_packages != "debian":
         return spec
     return replace(spec, suite=NEWEST if spec.suite == "bookworm" else spec.suite, slurm_packages=PACKAGES)

@@ -1,0 +1,175 @@
+"""A first hour on look-alikes of Ubuntu: deploy as `ubuntu`, a busy dpkg, updates by themselves, a boot.
+
+One lab goes through all of it, in this order: as Ubuntu 24.04, and as 26.04 by turns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+import pytest
+from lab_cluster import AS_SLURM, DeployedLab, ended, eventually, report, succeeded
+from lab_user import HOLD_LOCK, log_in, running_lab
+from suites import LIKE
+
+from slurmfab.base.errors import LabError
+from slurmfab.lab import LabSpec
+from slurmfab.lab.ubuntu_like import LIKES, USER
+
+pytestmark = pytest.mark.lab
+
+HOSTS = ("ctl", "n1", "n2")
+TURN = os.environ["TURN"]
+PLAYED = (LIKE,) if LIKE else tuple(LIKES) if TURN == "all" else (tuple(LIKES)[int(TURN) % len(LIKES)],)
+
+MORE = """\
+database: ctl
+accounts: [{name: physics}]
+users: [{name: ann, accounts: [physics]}]
+"""
+
+REPOSITORY = """\
+set -e
+mkdir -p /srv/repository && cd /srv/repository && rm -f *
+pack() {{
+    tree=$(mktemp -d) && mkdir -p $tree/DEBIAN $tree/usr/lib
+    printf 'Package: %s\\nVersion: {0}\\nArchitecture: all\\nMaintainer: Us <us@example.org>\\nDescription: x\\n' $1 \
+        > $tree/DEBIAN/control
+    cp "$(readlink -f /lib/*-linux-gnu/libdl.so.2)" $tree/usr/lib/lib$1.so
+    chmod 755 $tree && dpkg-deb --root-owner-group -Znone --build $tree $1.deb >/dev/null
+    (dpkg-deb -f $1.deb; echo "Filename: ./$1.deb"; echo "Size: $(stat -c %s $1.deb)"
+     echo "SHA256: $(sha256sum $1.deb | cut -d' ' -f1)"; [ -z "$2" ] || echo "Phased-Update-Percentage: $2"
+     echo) >> Packages
+}}
+pack tick
+pack phased {1}
+echo 'deb [trusted=yes] file:/srv/repository ./' > /etc/apt/sources.list.d/own.list
+mkdir -p /root/kept && mv /etc/apt/sources.list.d/ubuntu.sources /root/kept/ 2>/dev/null || :
+apt-get -qq update
+"""
+"""A package source of the test's own: `tick`, and `phased`, of which a share of machines gets a new version."""
+
+PRELOADED = """\
+apt-get -qq -y install tick phased >/dev/null
+for unit in munge slurmctld slurmdbd slurmd; do
+    mkdir -p /etc/systemd/system/$unit.service.d
+    printf '[Service]\\nEnvironment=LD_PRELOAD=/usr/lib/libtick.so\\n' > /etc/systemd/system/$unit.service.d/own.conf
+done
+systemctl daemon-reload && systemctl try-restart munge slurmdbd slurmctld slurmd
+echo 'Unattended-Upgrade::Origins-Pattern {"origin=*";};' > /etc/apt/apt.conf.d/52own
+"""
+"""Has Slurm's daemons use a library of `tick`."""
+
+HABITS = {
+    "stat -c '%U:%G %a' /var/log | cut -c1-16": "root:syslog",
+    "systemctl is-active ssh.socket rsyslog systemd-networkd systemd-resolved snap-core24-1.mount | sort -u": "active",
+    "systemctl --failed --plain --no-legend": "",
+    "readlink /etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf",
+    "id -u ubuntu; stat -c %a /home/ubuntu": "1000\n750",
+    "ls /etc/netplan /etc/ssh/sshd_config.d /etc/apt/sources.list.d": "50-cloud-init.conf",
+    "grep -c 'manage_etc_hosts' /etc/hosts; grep '^127.0.1.1' /etc/hosts": "127.0.1.1 ctl ctl",
+    "cloud-init status": "status: done",
+}
+"""What a host prints, or its part, before anything was deployed."""
+
+RUST = {
+    "sudo --version": "sudo-rs",
+    "ls --version | head -1": "uutils",
+    "cp --version | head -1": "GNU coreutils",
+    "python3 --version": "Python 3.14",
+}
+"""The same for 26.04 alone."""
+
+HELD = 600 if TURN == "all" else 20  # seconds for which the first update of a new machine holds dpkg's lock
+
+MAIN_ALONE = "Package: slurm* munge libslurm*\\nPin: release *\\nPin-Priority: -1\\n"
+"""Preferences by which a host finds no Slurm, as where Ubuntu's sources have no universe."""
+
+PIDS = "systemctl show -P MainPID {} | paste -sd ' '"
+
+
+@pytest.fixture(scope="module", params=PLAYED)
+def ubuntu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+    """A bare lab whose hosts are look-alikes."""
+    spec = LabSpec(name="hlike", suite=LIKES[request.param].suite, nodes=2, like=request.param, ssh_user=USER)
+    with running_lab(spec, tmp_path_factory.mktemp("like")) as made:
+        yield made
+
+
+def test_a_host_has_the_habits_of_ubuntu(ubuntu: DeployedLab) -> None:
+    ubuntu.until("ctl", "cloud-init status", "status: done")
+    expected = {**HABITS, **(RUST if LIKES[ubuntu.lab.spec.like].rust else {})}
+    printed = {command: ubuntu.on("ctl", command, check=False) for command in expected}
+    assert {command: said for command, said in printed.items() if expected[command] not in said} == {}
+    code, said = log_in(ubuntu, "root", ubuntu.lab.ssh_key, "n1", "id")
+    assert (code, 'Please login as the user "ubuntu"' in said) == (142, True), said
+
+
+def test_a_first_deployment_as_ubuntu_waits_for_an_unattended_upgrade_and_names_a_missing_universe(
+    ubuntu: DeployedLab,
+) -> None:
+    ubuntu.inventory_path.write_text(ubuntu.inventory_path.read_text() + MORE)
+    ubuntu.on("n1", f"printf '{MAIN_ALONE}' > /etc/apt/preferences.d/main-alone")
+    ubuntu.on("n2", f'systemd-run --quiet python3 -c "{HOLD_LOCK}"')
+    ubuntu.until("n2", "ls /tmp/held", "/tmp/held")
+    ubuntu.on("n2", f"systemd-run --quiet --on-active={HELD} touch /tmp/release")
+    first = ended(ubuntu.slurmfab("deploy"), 3)
+    assert "n1: packages" in first.stderr
+    assert "Ubuntu has Slurm in universe" in first.stderr, first.stderr
+    assert "n2: packages" not in first.stderr
+
+    ubuntu.on("n1", "rm /etc/apt/preferences.d/main-alone")
+    assert report(ubuntu.slurmfab("deploy", "--json", "-"))["steps"]
+    assert report(ubuntu.slurmfab("deploy", "--json", "-"))["steps"] == []
+    checked = succeeded(ubuntu.slurmfab("check-cluster"))
+    assert "one job runs on all nodes at once" in checked.stdout
+    assert ubuntu.on("ctl", "cd /tmp && runuser -u ann -- srun -N2 hostname | sort").split() == ["n1", "n2"]
+    assert "physics" in ubuntu.on("ctl", "sacct -a -n -X -o account")
+
+
+def test_updates_that_come_by_themselves_restart_daemons_and_no_job_ends(ubuntu: DeployedLab) -> None:
+    with ThreadPoolExecutor() as pool:
+        tuple(pool.map(lambda host: ubuntu.on(host, REPOSITORY.format("1.0", "") + PRELOADED), HOSTS))
+        tuple(pool.map(lambda host: ubuntu.on(host, REPOSITORY.format("1.1", "0")), HOSTS))
+    ubuntu.until("ctl", "sinfo -h -o '%D %t'", "2 idle")
+    told = ended(ubuntu.slurmfab("update", "--plan"), 4).stdout
+    assert "tick 1.0 -> 1.1" in told
+    assert "phased" not in told
+    job = ubuntu.on("ctl", AS_SLURM + "sbatch --parsable -N2 -o /dev/null --wrap 'srun sleep 600'")
+    ubuntu.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    watched = {"ctl": "munge slurmdbd slurmctld", "n1": "munge slurmd", "n2": "munge slurmd"}
+    before = {host: ubuntu.on(host, PIDS.format(units)).split() for host, units in watched.items()}
+    with ThreadPoolExecutor() as pool:
+        tuple(pool.map(lambda host: ubuntu.on(host, "unattended-upgrade"), HOSTS))
+    after = {host: ubuntu.on(host, PIDS.format(units)).split() for host, units in watched.items()}
+    same = [pid for host in HOSTS for pid in before[host] if pid in after[host] or pid == "0"]
+    assert same == []
+    assert "0" not in [pid for pids in after.values() for pid in pids]
+    ubuntu.until("ctl", "sinfo -h -o '%D %t'", "2 mix")
+    assert ubuntu.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
+    ubuntu.on("ctl", f"scancel {job}")
+    assert report(ubuntu.slurmfab("deploy", "--json", "-"))["steps"] == []
+
+
+def test_after_a_boot_cloud_init_has_written_hosts_and_they_are_as_wanted(ubuntu: DeployedLab) -> None:
+    written = {host: ubuntu.on(host, "stat -c %Y /etc/hosts") for host in HOSTS}
+    for host in HOSTS:
+        ubuntu.on(host, "systemctl --no-block reboot")
+
+    def is_done(host: str) -> bool:
+        """Whether cloud-init has written the file, and all that it does at a boot."""
+        with suppress(LabError):
+            now = ubuntu.on(host, "stat -c %Y /etc/hosts; cloud-init status", check=False).splitlines()
+            return now[-1:] == ["status: done"] and now[0] != written[host]
+        return False
+
+    for host in HOSTS:
+        eventually(partial(is_done, host), f"{host} has booted", patience=180)
+    assert "Your system has configured 'manage_etc_hosts' as True." in ubuntu.on("n1", "cat /etc/hosts")
+    ubuntu.until("ctl", "sinfo -h -o '%D %t'", "2 idle", patience=120)
+    assert report(ubuntu.slurmfab("deploy", "--json", "-"))["steps"] == []
+    succeeded(ubuntu.slurmfab("check-cluster"))
