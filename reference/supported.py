@@ -258,7 +258,9 @@ def _followed() -> Iterator[str]:
 
 def _ubuntu() -> Iterator[str]:
     """Yield the paragraph about Ubuntu, if it was never deployed to."""
-    if not any(row.tests not in (RENDERED, REFUSED) for row in rows() if RELEASES.get(row.codename, "").startswith("Ubuntu")):
+    if not any(
+        row.tests not in (RENDERED, REFUSED) for row in rows() if RELEASES.get(row.codename, "").startswith("Ubuntu")
+    ):
         yield from ("## Ubuntu", "")
         yield from _wrapped(
             "**The tests have never deployed to Ubuntu**, since no source of Ubuntu's packages was at hand where they "
