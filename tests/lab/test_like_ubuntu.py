@@ -67,7 +67,6 @@ echo 'Unattended-Upgrade::Origins-Pattern {"origin=*";};' > /etc/apt/apt.conf.d/
 HABITS = {
     "stat -c '%U:%G %a' /var/log | cut -c1-16": "root:syslog",
     "systemctl is-active ssh.socket rsyslog systemd-networkd systemd-resolved snap-core24-1.mount | sort -u": "active",
-    "systemctl --failed --plain --no-legend": "",
     "readlink /etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf",
     "id -u ubuntu; stat -c %a /home/ubuntu": "1000\n750",
     "ls /etc/netplan /etc/ssh/sshd_config.d /etc/apt/sources.list.d": "50-cloud-init.conf",
@@ -105,6 +104,7 @@ def test_a_host_has_the_habits_of_ubuntu(ubuntu: DeployedLab) -> None:
     expected = {**HABITS, **(RUST if LIKES[ubuntu.lab.spec.like].rust else {})}
     printed = {command: ubuntu.on("ctl", command, check=False) for command in expected}
     assert {command: said for command, said in printed.items() if expected[command] not in said} == {}
+    assert ubuntu.on("ctl", "systemctl --failed --plain --no-legend") == ""
     code, said = log_in(ubuntu, "root", ubuntu.lab.ssh_key, "n1", "id")
     assert (code, 'Please login as the user "ubuntu"' in said) == (142, True), said
 
