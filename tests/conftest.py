@@ -80,6 +80,7 @@ LONGEST = {
             "week_of_a_user",
             "blackouts",
             "clean_machines",
+            "like_ubuntu",
             "tutorial",
             "breakages",
             "import",

@@ -13,7 +13,7 @@ from functools import partial
 
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, ended, eventually, report, succeeded
-from lab_user import HOLD_LOCK, log_in, running_lab
+from lab_user import HOLD_LOCK, log_in, running_lab, words_of
 from suites import LIKE
 
 from slurmfab.base.errors import LabError
@@ -117,10 +117,10 @@ def test_a_first_deployment_as_ubuntu_waits_for_an_unattended_upgrade_and_names_
     ubuntu.on("n2", f'systemd-run --quiet python3 -c "{HOLD_LOCK}"')
     ubuntu.until("n2", "ls /tmp/held", "/tmp/held")
     ubuntu.on("n2", f"systemd-run --quiet --on-active={HELD} touch /tmp/release")
-    first = ended(ubuntu.slurmfab("deploy"), 3)
-    assert "n1: packages" in first.stderr
-    assert "Ubuntu has Slurm in universe" in first.stderr, first.stderr
-    assert "n2: packages" not in first.stderr
+    said = words_of(ended(ubuntu.slurmfab("deploy"), 3))
+    assert "n1: failed: packages" in said
+    assert "Ubuntu has Slurm in universe" in said, said
+    assert "n2: failed" not in said, said
 
     ubuntu.on("n1", "rm /etc/apt/preferences.d/main-alone")
     assert report(ubuntu.slurmfab("deploy", "--json", "-"))["steps"]
