@@ -113,10 +113,14 @@ echo "  libslurm39 slurm-client slurmd"
 echo "Learn more about Ubuntu Pro at https://ubuntu.com/pro"
 """
 
+# Not before local-fs.target, as other mounts are: it needs /dev/fuse, which systemd-tmpfiles makes after that.
 SNAP = """\
 [Unit]
 Description=STAND-IN: Mount unit for core24, revision 1
+DefaultDependencies=no
 After=systemd-tmpfiles-setup.service
+Conflicts=umount.target
+Before=umount.target
 [Mount]
 What=/var/lib/snapd/snaps/core24_1.snap
 Where=/snap/core24/1
