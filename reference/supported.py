@@ -42,7 +42,7 @@ RELEASES: Mapping[str, str] = {
 """What people call a release, by its codename."""
 
 LIKE: Mapping[str, str] = {
-    name: f"like {name.replace('ubuntu-', 'Ubuntu ')}, made of {RELEASES[like.suite]}" for name, like in LIKES.items()
+    name: f"look-alike of {name.replace('ubuntu-', 'Ubuntu ')} ({RELEASES[like.suite]})" for name, like in LIKES.items()
 }
 """The same of the lab's look-alikes of Ubuntu, by their names."""
 
