@@ -6,6 +6,7 @@ One lab goes through all of it, in this order: as Ubuntu 24.04, and as 26.04 by 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,7 +17,6 @@ from lab_cluster import AS_SLURM, DeployedLab, ended, eventually, report, succee
 from lab_user import HOLD_LOCK, log_in, running_lab, words_of
 from suites import LIKE
 
-from slurmfab.base.errors import LabError
 from slurmfab.lab import LabSpec
 from slurmfab.lab.ubuntu_like import LIKES, USER
 
@@ -161,9 +161,10 @@ def test_after_a_boot_cloud_init_has_written_hosts_and_they_are_as_wanted(ubuntu
         ubuntu.on(host, "systemctl --no-block reboot")
 
     def is_done(host: str) -> bool:
-        """Whether cloud-init has written the file, and all that it does at a boot."""
-        with suppress(LabError):
-            now = ubuntu.on(host, "stat -c %Y /etc/hosts; cloud-init status", check=False).splitlines()
+        """Whether cloud-init has written the file, and all that it does at a boot; by SSH, which holds up no shutdown."""
+        with suppress(subprocess.TimeoutExpired):
+            _, said = log_in(ubuntu, USER, ubuntu.lab.ssh_key, host, "stat -c %Y /etc/hosts; cloud-init status")
+            now = said.splitlines()
             return now[-1:] == ["status: done"] and now[0] != written[host]
         return False
 
