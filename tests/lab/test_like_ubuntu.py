@@ -161,7 +161,7 @@ def test_after_a_boot_cloud_init_has_written_hosts_and_they_are_as_wanted(ubuntu
         ubuntu.on(host, "systemctl --no-block reboot")
 
     def is_done(host: str) -> bool:
-        """Whether cloud-init has written the file, and all that it does at a boot; by SSH, which holds up no shutdown."""
+        """Whether cloud-init has written the file, and done all else at a boot; by SSH, which holds up no shutdown."""
         with suppress(subprocess.TimeoutExpired):
             _, said = log_in(ubuntu, USER, ubuntu.lab.ssh_key, host, "stat -c %Y /etc/hosts; cloud-init status")
             now = said.splitlines()
