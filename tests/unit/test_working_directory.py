@@ -158,6 +158,7 @@ def test_files_that_make_the_directory_of_the_cluster_file_a_repository_then_the
 STARTS = {
     "base/surroundings.py",  # -I
     "commands/accept/queue.py",  # -I, -S
+    "lab/private_users.py",  # -I
     "on_hosts/programs/containers/prune.py",  # a program of root's by its path
 }
 """What may start a Python; all else does by `surroundings.python`."""

@@ -27,7 +27,7 @@ def rotate_munge_key(common: Common) -> int:
 
 @command()
 def rotate_jwt_key(common: Common) -> int:
-    """Give Slurm a new key for tokens (JWT), so that no earlier token counts.
+    """Give Slurm a new key for tokens, so that earlier ones end.
 
     The hosts that prove tokens get the new key, those of slurmctld and slurmdbd, and these daemons are restarted; jobs
     keep running. Then a token that was made with the old key is refused, a new one counts, and nodes and jobs are as

@@ -66,7 +66,7 @@ def test_numbers_of_hosts_are_nobodys_in_the_directory(
     """no entry of the directory has a number or a name of a host's own users and groups, and SSSD shows none"""
     assert cluster.directory is not None
     asked = guard(cluster.directory.sssd, lock)
-    done = directory_host.run("python3 -c %s", inspect.getsource(ldap_probe), stdin=asked, seconds=SECONDS)
+    done = directory_host.run("python3 -I -c %s", inspect.getsource(ldap_probe), stdin=asked, seconds=SECONDS)
     found = json_objects.parse(done.stdout.encode())
     assert found, f"numbers cannot be compared: {last_words(done)}. Repair: {deploy(directory_host.name)}"
     seen, others = found["seen"], [one for one in found["entries"] if not one.endswith(ldap_probe.BELOW)]

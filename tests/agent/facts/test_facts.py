@@ -283,9 +283,12 @@ def test_remains_of_another_installation_are_told_by_the_paths_that_are_there(ro
         "/usr/local/lib/slurm", "/etc/systemd/system/slurmd.service", "/etc/systemd/system/slurmdbd.service",
     )  # fmt: skip
     programs = ("/usr/sbin/slurmctld", "/usr/local/sbin/slurmd")
-    assert from_answer("n1", facts.read({"root": str(root), "slurm_programs": programs}), 0).remains == left
+    assert (
+        from_answer("n1", facts.read({"root": str(root), "is_new": True, "slurm_programs": programs}), 0).remains
+        == left
+    )
     write(root, "var/lib/dpkg/status", "Package: slurmctld\nStatus: install ok installed\nVersion: 24.11.5-4\n\n")
-    request = {"root": str(root), "slurm_programs": programs, "packages": ("slurmctld",)}
+    request = {"root": str(root), "is_new": True, "slurm_programs": programs, "packages": ("slurmctld",)}
     found = from_answer("n1", facts.read(request), 0)
     assert found.packages == {"slurmctld": "24.11.5-4"}
     assert found.remains == tuple(path for path in left if path != "/usr/sbin/slurmctld")
@@ -293,9 +296,9 @@ def test_remains_of_another_installation_are_told_by_the_paths_that_are_there(ro
 
 def test_a_command_of_the_sites_own_beside_the_packages_is_no_other_installation(root: Path) -> None:
     write(root, "usr/local/bin/squeue", "#!/bin/sh\nexec /usr/bin/squeue --me\n")
-    assert from_answer("n1", facts.read({"root": str(root)}), 0).remains == ()
+    assert from_answer("n1", facts.read({"root": str(root), "is_new": True}), 0).remains == ()
     write(root, "usr/local/sbin/slurmd", "")
-    found = from_answer("n1", facts.read({"root": str(root)}), 0).remains
+    found = from_answer("n1", facts.read({"root": str(root), "is_new": True}), 0).remains
     assert found == ("/usr/local/sbin/slurmd", "/usr/local/bin/squeue")
 
 

@@ -111,7 +111,7 @@ def test_help_is_shown_wherever_it_is_asked_for(line: str, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("deplyo", "deploy"), ("rotate-key", "rotate-munge-key"), ("bakup", "backup"), ("xyz", "")]
+    ("word", "meant"), [("deplyo", "deploy"), ("rotate-key", "rotate-jwt-key"), ("bakup", "backup"), ("xyz", "")]
 )
 def test_the_word_that_is_most_like_a_misspelt_one(word: str, meant: str) -> None:
     assert closest(word, TASKS) == meant

@@ -423,6 +423,11 @@ def open_records(user: str = "") -> Table:
     return Table(("sacct", *whose, *options), ("JobIDRaw", "JobID", "User", "State", "Submit", "End"))
 
 
+def token(user: str, seconds: int) -> Command:
+    """Prints `SLURM_JWT=` and a new token of a user, which counts for so long."""
+    return ("scontrol", "token", "username=" + user, "lifespan=%d" % seconds)
+
+
 LOST = "lost by a crash: slurmctld had not saved it"
 """The comment of an administrator (AdminComment) on the record of a lost job that was ended."""
 

@@ -27,7 +27,7 @@ from slurmfab.on_hosts.agent.core.host_paths import (
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB, entries, names, os_release, read_bytes, read_text
 from slurmfab.on_hosts.agent.dnf import rpm_database
-from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, remains, slurm_use, slurm_versions
+from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, slurm_use, slurm_versions
 from slurmfab.on_hosts.agent.packages import dpkg_status
 from slurmfab.on_hosts.agent.services import systemctl
 
@@ -159,7 +159,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         **ids(root, accounts),
         "own_numbers": own_numbers(root) if request.get("own_numbers") else [],
         **there,
-        "remains": remains.read(root, request.get("slurm_programs", ()), has_packages=has_slurm(there)),
+        **(remains_of(root, request, there) if request.get("is_new") else {}),
         **hardware.facts(root, request),
         **gpu_facts(root, request.get("gpu_files", ()), request.get("plugin_directories", ())),
         "cgroup": cgroups.read(root),
@@ -199,9 +199,12 @@ def packages(root: str, asked: Iterable[str]) -> Dict[str, Any]:
     return {"packages": there, "unfinished_packages": [name for name in states if states[name] != "installed"]}
 
 
-def has_slurm(found: Mapping[str, Any]) -> bool:
-    """Whether packages of Slurm are among those that were found, completely installed or not."""
-    return any(name.startswith("slurm") for key in ("packages", "unfinished_packages") for name in found[key])
+def remains_of(root: str, request: Mapping[str, Any], found: Mapping[str, Any]) -> Dict[str, Any]:
+    """What another installation of Slurm has left on a host that is new. `found`: the packages that it has."""
+    from slurmfab.on_hosts.agent.facts import remains  # a host of the lock is not judged by them
+
+    has_slurm = any(name.startswith("slurm") for key in ("packages", "unfinished_packages") for name in found[key])
+    return {"remains": remains.read(root, request.get("slurm_programs", ()), has_packages=has_slurm)}
 
 
 def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:

@@ -42,7 +42,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
                 refused.append("%s: %s" % (daemon, said[-1] if said else "no message"))
         answer["taken"].append(refused)
     if request.get("make"):
-        done = context.run(["scontrol", "token", "username=" + USER, "lifespan=%d" % LIFETIME], seconds=SECONDS)
+        done = context.run(commands.token(USER, LIFETIME), seconds=SECONDS)
         answer["made"] = done.stdout.decode(errors="replace").strip().partition("=")[2]
         answer["trouble"] = done.stderr.decode(errors="replace").strip()
     return answer

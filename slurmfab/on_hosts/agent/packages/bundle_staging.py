@@ -2,7 +2,6 @@
 
 {"op": "bundle", "do": "begin", "bundle": ..., "index": ..., "names": [...]}   -> {"bundle": {"lacking": [...]}}
 {"op": "bundle", "do": "begin-files", "bundle": ..., "files": {NAME: SHA-256}, "bytes": [...]} -> the same
-{"op": "bundle", "do": "begin-lists" or "needed", "bundle": ...}   -> the same; see `lent_files`
 {"op": "bundle", "do": "write", "bundle": ..., "file": ..., "at": 0, "data": "<base64>", "sha256": ""}
 """
 
@@ -48,12 +47,6 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         return {"lacking": begin(context, request["bundle"], request["index"], request["names"])}
     if request["do"] == "begin-files":
         return {"lacking": begin_files(context, request["bundle"], request["files"], request["bytes"])}
-    if request["do"] in ("begin-lists", "needed"):
-        from slurmfab.on_hosts.agent.packages import lent_files
-
-        if request["do"] == "needed":
-            return {"lacking": lent_files.needed(context, request)}
-        return {"lacking": lent_files.begin(context, request["bundle"], request["files"])}
     place = context.path(bundle_place.place_of(request["bundle"]))
     path = os.path.join(place, bundle_place.checked_or_lent(request["file"]))
     write(path, request["at"], base64.b64decode(request["data"]), request["sha256"])

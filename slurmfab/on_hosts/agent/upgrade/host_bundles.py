@@ -4,7 +4,7 @@
 -> {"file": "NAME.deb"}, {"piece": "<base64>"} ... for each file, {"collected": {"index": ...}}
 
 {"op": "bundle", "do": "begin", "manager": "apt", "bundle": ..., "index": ..., "names": [...]}
--> {"bundle": {"lacking": [...]}}, and further steps (`slurmfab.on_hosts.agent.packages.bundle_staging`)
+-> {"bundle": {"lacking": [...]}}, and further steps (`bundle_staging`, `lent_files`)
 """
 
 from __future__ import annotations
@@ -44,4 +44,10 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
         needed = dnf_bundle.begin(context, request["bundle"], request["index"], request["names"])
         return {"lacking": bundle_staging.missing(context, request["bundle"], needed)}
+    if request["do"] in ("begin-lists", "needed"):
+        from slurmfab.on_hosts.agent.packages import lent_files
+
+        if request["do"] == "needed":
+            return {"lacking": lent_files.needed(context, request)}
+        return {"lacking": lent_files.begin(context, request["bundle"], request["files"])}
     return bundle_staging.stage(request, context)
