@@ -62,6 +62,7 @@ _SECOND_ARGUMENT = 32  # the third, counted from one: how a file is opened
 _SET_FILTER, _NEW_LISTENER = 1, 1 << 3  # of seccomp(2)
 _RECEIVE, _SEND, _ADD = 0xC0502100, 0xC0182101, 0x40182103  # of ioctl(2) (linux/seccomp.h)
 _CONTINUE, _ANSWERS = 1, 1 << 1
+_LONGEST_PATH = 4096  # with its end (PATH_MAX of linux/limits.h)
 _OPENAT2, _IN_ROOT, _CGROUP_MAGIC = 437, 0x12, 0x27E0EB
 
 _CLONE_NEWUSER = 0x10000000
@@ -241,7 +242,7 @@ def open_group(pid: int, place: int) -> int:
         return -1
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
         memory.seek(place)
-        path = memory.read(os.sysconf("SC_PAGE_SIZE") - place % os.sysconf("SC_PAGE_SIZE")).partition(b"\0")[0]
+        path = memory.read(_LONGEST_PATH).partition(b"\0")[0]  # less where the process has no memory behind it
     if not ATTACHING.fullmatch(path):
         return -1
     root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)

@@ -153,7 +153,7 @@ def test_entries_with_numbers_and_names_of_hosts_when_they_come_later_then_no_ho
     site.deploy(directory_server.keys())
     users = [directory_server.user(name, uid, gid) for name, (uid, gid) in HOSTILE.items()]
     groups = [directory_server.group(name, gid, "bob") for name, gid in GROUPS.items()]
-    folder = f"dn: ou=x,{directory_server.BASE}\nobjectClass: organizationalUnit\nou: x\n\n"
+    folder = f"\ndn: ou=x,{directory_server.BASE}\nobjectClass: organizationalUnit\nou: x\n\n"
     case = directory_server.group("SUDO", 20500, "bob").replace("dn: cn=SUDO,", "dn: cn=SUDO,ou=x,")
     site.directory.add(*users, *groups, folder, case)
     asked = SEEN.format(users=" ".join(one for one in HOSTILE if one.isalpha()), groups=f"{' '.join(GROUPS)} SUDO")
