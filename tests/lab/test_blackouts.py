@@ -150,6 +150,8 @@ class Cluster:
             # Beside slurmctld's database, n4 is a login host, so that it is one of the cluster's whatever else it does.
             more += "login: [n4]\n" if self.database == "ctl" else ""
             self.lab.inventory_path.write_text(text + KEYS.format(database=self.database) + more)
+            # A mount whose server is being deployed to itself is made by the next run.
+            self.lab.slurmfab("deploy", "--yes")
             self.lab.deploy()
             # It saves then what it knows of accounts, as every five minutes, and needs no database at its next start.
             self.lab.on("ctl", "systemctl restart slurmctld")
