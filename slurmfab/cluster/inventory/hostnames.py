@@ -25,6 +25,9 @@ def other_machines(cluster: Cluster) -> Iterator[str]:
     places = [*(cluster.ssh.gateway or "").split(","), *(one for one in uris if "//" in one)]
     places += [cluster.mail.relay] if cluster.mail else []
     places += [cluster.database.server[0]] if cluster.database else []
+    if cluster.power and cluster.power.how.ipmi:
+        places += [cluster.power.how.ipmi.address_of(node) for node in cluster.compute_nodes]
+    places += cluster.directory.sssd.servers if cluster.directory else ()
     for mount in cluster.mounts:
         places += mount.source.split(",") if mount.is_network else []
     yield from (found[1] for place in places if (found := _SERVER.match(place.strip())))

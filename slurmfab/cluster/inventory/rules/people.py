@@ -20,6 +20,15 @@ SYSTEM_NAMES = (
 )  # fmt: skip
 """System users of base-passwd and of common packages, on Debian and other distributions."""
 
+SERVICES = (
+    "Debian-exim", "docker-registry", "jupyterhub", "mariadb", "nullmailer", "postfix", "prometheus",
+    "prometheus-node-exporter", "node_exporter", "rpc", "rpcuser", "sackd", "slurmfab-jupyter", "slurmrestd", "sssd",
+)  # fmt: skip
+"""Users that run what slurmfab installs, before their packages or systemd have made them.
+
+systemd takes a user of this name, wherever it comes from, in place of one of its own (systemd.exec(5), DynamicUser).
+"""
+
 POWERFUL_GROUPS = (
     "root", "sudo", "wheel", "admin",  # may become root
     "docker", "lxd", "incus", "incus-admin", "libvirt",  # can start containers or machines with the host's disks
@@ -58,7 +67,7 @@ def users_differ(cluster: Cluster) -> Complaints:
 def users_are_no_daemons(cluster: Cluster) -> Complaints:
     """Users do not have the name of a system user or group, and are in no group that amounts to being root."""
     for number, user in enumerate(cluster.users):
-        if user.name in SYSTEM_NAMES or user.name.startswith("systemd-"):
+        if user.name in (*SYSTEM_NAMES, *SERVICES) or user.name.startswith("systemd-"):
             yield ("users", number, "name"), f'"{user.name}" is a system user; a person needs another name'
         elif user.name in POWERFUL_GROUPS:
             yield ("users", number, "name"), f'"{user.name}" is a system group; a person needs another name'

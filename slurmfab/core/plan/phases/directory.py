@@ -11,7 +11,7 @@ from slurmfab.base.paths import SSSD_CONF, UNIT_FILES
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.directory import MIN_ID, NUMBERS_END, Sssd
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS, SYSTEM_NAMES
+from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS, SERVICES, SYSTEM_NAMES
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import SSSD
 from slurmfab.core.plan.phases.capability import owned
@@ -142,7 +142,7 @@ def own_names(names: Mapping[int, str], first: int) -> tuple[str, ...]:
 
 def guarded(lock: Lock, kind: Literal["uid", "gid"], host: str = "", facts: HostFacts | None = None) -> Guarded:
     """The numbers and names that are taken on a host, or on another one: what uses Slurm there comes here, too."""
-    names = SYSTEM_NAMES if kind == "uid" else POWERFUL_GROUPS
+    names = (*(SYSTEM_NAMES if kind == "uid" else POWERFUL_GROUPS), *SERVICES)
     ids = ((number, number, name.rpartition(".")[0]) for name, number in lock.ids.items() if name.endswith(f".{kind}"))
     found, own = [*SYSTEMS, *ids], list[str]()
     of_host = {name: one.own_numbers for name, one in lock.hosts.items()}
@@ -165,7 +165,7 @@ def guard(sssd: Sssd, lock: Lock, host: str = "", facts: HostFacts | None = None
     return json.dumps({
         **{kind: [*one.numbers, above, below] for kind, one in (("uid", users), ("gid", groups))},
         "names": {
-            kind: [name.lower() for name in one.names if name not in {*SYSTEM_NAMES, *POWERFUL_GROUPS}]
+            kind: [name.lower() for name in one.names if name not in {*SYSTEM_NAMES, *POWERFUL_GROUPS, *SERVICES}]
             for kind, one in (("user", users), ("group", groups))
         },
         "ignored": sssd.ignored,
