@@ -57,6 +57,8 @@ def write(path: Path, text: str, mode: int | None = None, new: int = OWNER_ONLY)
 
 def keep_newest(directory: Path, most: int) -> None:
     """Remove the oldest JSON files of a directory whose names begin with times, so that so many are left."""
+    if directory.is_symlink():
+        return
     for old in sorted(directory.glob("*.json"))[:-most]:
         with suppress(OSError):
             old.unlink()
@@ -68,6 +70,8 @@ def write_private(path: Path, text: str, shared: Path) -> None:
     The folder, and files in it that an earlier slurmfab wrote, become as private. `text`: as for `write`. `shared`: the
     file whose owner may read this one; its group, too, if it may change that file. Raises InputError as for `write`.
     """
+    if path.parent.is_symlink():
+        raise InputError(f"{path.parent} is a link, and slurmfab writes its records through none. Remove it.")
     of_group = shared.exists() and bool(shared.stat().st_mode & stat.S_IWGRP)
     mode, others = (0o660, 0o007) if of_group else (0o600, 0o077)
     is_new = not path.parent.exists()

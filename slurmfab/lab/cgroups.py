@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,40 +56,85 @@ def make(lab_directory: Path, host: str, *, private: bool = False) -> Path:
     return lab_directory / host
 
 
+def walked(directory: Path) -> Iterator[tuple[int, str]]:
+    """Yield a descriptor of each folder of a subtree with "", and again after each folder in it, with the name of that.
+
+    Hosts may make folders that are deeper than a path can be long, or than Python calls functions. Those that are
+    removed meanwhile are passed over.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        here = os.open(directory, flags)
+    except FileNotFoundError:
+        return
+    names: list[str] = []
+    try:
+        yield here, ""
+        left = [folders(here)]
+        while left[-1] or len(left) > 1:
+            if not left[-1]:
+                left.pop()
+                above = os.open("..", flags & ~os.O_NOFOLLOW, dir_fd=here)
+                os.close(here)
+                here = above
+                yield here, names.pop()
+                continue
+            name = left[-1].pop()
+            with suppress(OSError):
+                below = os.open(name, flags, dir_fd=here)
+                os.close(here)
+                here = below
+                names.append(name)
+                yield here, ""
+                left.append(folders(here))
+    except FileNotFoundError:
+        return
+    finally:
+        os.close(here)
+
+
+def folders(descriptor: int) -> list[str]:
+    """The names of the folders in an open one."""
+    with os.scandir(descriptor) as found:
+        return [one.name for one in found if one.is_dir(follow_symlinks=False)]
+
+
 def thaw(directories: Iterable[Path]) -> None:
     """Let all processes in these subtrees go on: one that is frozen does not end when it is killed (version 1)."""
     for directory in directories:
-        for folder, _, files in os.walk(directory):
-            if "freezer.state" in files:
-                with suppress(OSError):  # it was removed
-                    Path(folder, "freezer.state").write_text("THAWED")
+        for descriptor, child in walked(directory):
+            if not child:
+                with suppress(OSError):  # it has no such file, or was removed
+                    state = os.open("freezer.state", os.O_WRONLY | os.O_CLOEXEC, dir_fd=descriptor)
+                    with os.fdopen(state, "w") as file:
+                        file.write("THAWED")
 
 
 def processes(directories: Iterable[Path]) -> frozenset[int]:
     """PIDs of all processes in these subtrees."""
     found: set[int] = set()
     for directory in directories:
-        # os.walk skips cgroups that are removed meanwhile; rglob() would raise an error.
-        for folder, _, _ in os.walk(directory):
-            try:
-                found.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
-            except OSError:
-                # The cgroup was removed, or it is a threaded one, whose processes are listed by its parent.
+        for descriptor, child in walked(directory):
+            if child:
                 continue
+            # The cgroup was removed, or it is a threaded one, whose processes are listed by its parent.
+            with suppress(OSError):
+                listed = os.open("cgroup.procs", os.O_RDONLY | os.O_CLOEXEC, dir_fd=descriptor)
+                with os.fdopen(listed) as file:
+                    found.update(map(int, file.read().split()))
     found.discard(0)
     return frozenset(found)
 
 
 def remove(directory: Path) -> bool:
     """Remove a subtree, deepest cgroups first; returns False if a cgroup is still busy."""
-    if not directory.is_dir():
-        return True
-    below = sorted((Path(folder, name) for folder, names, _ in os.walk(directory) for name in names), reverse=True)
-    for path in (*below, directory):
-        try:
-            path.rmdir()
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return False
+    try:
+        for descriptor, child in walked(directory):
+            if child:
+                with suppress(FileNotFoundError):
+                    os.rmdir(child, dir_fd=descriptor)
+        with suppress(FileNotFoundError):
+            directory.rmdir()
+    except OSError:
+        return False
     return True

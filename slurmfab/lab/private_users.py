@@ -100,8 +100,8 @@ def closed(argv: Sequence[str]) -> list[str]:
 def own(directory: Path, names: Sequence[str] = ()) -> None:
     """Give a directory, and files in it, to the root of such hosts; those that are not there are passed over."""
     for path in (directory, *(directory / name for name in names)):
-        if path.exists():
-            os.chown(path, FIRST, FIRST)
+        with suppress(FileNotFoundError):
+            os.chown(path, FIRST, FIRST, follow_symlinks=False)
 
 
 def require(result: int, what: str) -> int:
@@ -247,7 +247,7 @@ def open_group(pid: int, place: int) -> int:
         return -1
     root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)
     try:
-        how = struct.pack("QQQ", os.O_WRONLY | os.O_CLOEXEC, 0, _IN_ROOT)
+        how = struct.pack("QQQ", os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK, 0, _IN_ROOT)
         found = int(require(_libc.syscall(_OPENAT2, root, path, how, len(how)), "a control group"))
     finally:
         os.close(root)

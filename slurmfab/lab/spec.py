@@ -167,6 +167,12 @@ class LabSpec:
             if not re.fullmatch(r"(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+", path)
         ]
         complaints += [
+            f'shared "{path}": it is inside of "{outer}", which hosts can change. Share the outer one alone.'
+            for path in self.shared
+            for outer in self.shared
+            if path.startswith(f"{outer}/")
+        ]
+        complaints += [
             f'{option} "{entry}": write {form}.'
             for option, (pattern, form) in _FORMS.items()
             for entry in getattr(self, option)

@@ -37,13 +37,17 @@ def alone(name: str) -> Iterator[Path]:
             raise LabError(
                 "Another rehearsal of this cluster is at work on this machine. Wait until it is done, or end it."
             ) from error
+        is_left = True
         try:
             mine.chmod(0o700)
             tempfile.tempdir = str(mine)
             yield mine
+            is_left = False
         finally:
             tempfile.tempdir = before
             shutil.rmtree(mine)
+            if is_left and name in labs.names():
+                mine.mkdir(mode=0o700)  # so that it is removed the next time
 
 
 def remove_forgotten() -> tuple[str, ...]:
@@ -56,7 +60,10 @@ def remove_forgotten() -> tuple[str, ...]:
             except LabError:
                 continue  # it goes on
             if NAME.fullmatch(mine.name):
-                labs.down(mine.name)
+                try:
+                    labs.down(mine.name)
+                except LabError:
+                    continue  # it is tried again the next time, and others are removed
                 removed.append(mine.name)
             shutil.rmtree(mine, ignore_errors=True)
     return tuple(removed)

@@ -102,3 +102,17 @@ def test_a_file_when_it_cannot_be_replaced_keeps_its_content(tmp_path: Path, mon
         atomic_file.write(path, "new")
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_records_when_their_folder_is_a_link_then_nothing_behind_it_is_written_closed_or_removed(
+    tmp_path: Path,
+) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "1.json").write_text("theirs")
+    (victim / "1.json").chmod(0o644)
+    (tmp_path / "cluster.runs").symlink_to(victim)
+    with pytest.raises(InputError, match="is a link"):
+        atomic_file.write_private(tmp_path / "cluster.runs/2.json", "{}", tmp_path / "cluster.yaml")
+    atomic_file.keep_newest(tmp_path / "cluster.runs", 0)
+    assert [(one.name, stat.S_IMODE(one.stat().st_mode)) for one in victim.iterdir()] == [("1.json", 0o644)]

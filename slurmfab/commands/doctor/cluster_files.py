@@ -65,17 +65,26 @@ def in_git(path: Path) -> Iterator[Finding]:
         return
     names = [one.name for one in (path, loading.lock_path(path)) if one.exists()]
     directory = str(path.absolute().parent)
-    said = ask_git(directory, "status", "--porcelain", "--ignored", "--", *names)
-    if said is None:
+    if ask_git(directory, "rev-parse", "--is-inside-work-tree") is None:
         text = f"{path} is in no repository, so nobody sees what it was before."
         yield warning("git", text, "Repair: git init; git add configs fabfile.py; git commit")
         return
-    words = {"??": "not added", "!!": "ignored by git"}
-    changed = [f"{line[3:].rpartition('/')[2]} {words.get(line[:2], 'not committed')}" for line in said.splitlines()]
+    changed = [f"{name} {word}" for name in names if (word := uncommitted(directory, name))]
     if changed:
         yield warning("git", f"{', '.join(changed)}: colleagues and CI see another cluster.", "Commit it.")
     else:
         yield ok("git", f"committed: {', '.join(names)}")
+
+
+def uncommitted(directory: str, name: str) -> str:
+    """In which way a file is not as it was committed; empty if it is. `git status` would run a repository's filters."""
+    if ask_git(directory, "check-ignore", "--", name):
+        return "ignored by git"
+    if not ask_git(directory, "ls-files", "--", name):
+        return "not added"
+    committed = (ask_git(directory, "ls-tree", "HEAD", "--", name) or "").split()
+    present = (ask_git(directory, "hash-object", "--no-filters", "--", name) or "").strip()
+    return "" if committed[2:3] == [present] else "not committed"
 
 
 def ask_git(directory: str, *words: str) -> str | None:

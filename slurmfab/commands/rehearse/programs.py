@@ -94,6 +94,20 @@ def require_possible(file: FoundFile) -> None:
             )
 
 
+def require_log(path: str) -> None:
+    """Refuse, by InputError, a place for a twin's daemons to write to where others would run what they write."""
+    parts = path.split("/")[1:]
+    is_hidden = any(part.startswith(".") for part in parts)
+    is_plain = path == posixpath.normpath(path) and path.isprintable() and not is_hidden
+    of_slurm = parts[0] == "var" and any(part.startswith("slurm") for part in parts)
+    is_there = path.startswith(("/var/log/", "/var/run/", "/run/")) or of_slurm or parts[0] not in ELSEWHERE
+    if not (is_plain and is_there):
+        raise InputError(
+            f"The import cannot be rehearsed: a daemon of a host writes to {path!a}. On a twin, daemons write to "
+            "/var/log, /run and directories of Slurm's own in /var. Nothing was started."
+        )
+
+
 def harmless(file: FoundFile) -> FoundFile:
     """A file as a twin has it that runs nothing of its host's: a stand-in, or a unit without lines of its own."""
     if is_script(file):

@@ -97,6 +97,15 @@ def places(old: OldCluster, host: str, files: HostFiles) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in (*ALWAYS, *named, *kept) if path.startswith("/")))
 
 
+def written(old: OldCluster, host: str) -> tuple[str, ...]:
+    """The paths, from the root on, that daemons of a host write to."""
+    dbd = parse(old.text_of(host, database.FILE)).settings
+    values = [old.setting(key) for key in (*PLACES, *PID_FILES)]
+    values += [dbd.get(key, "") for key in ("logfile", "pidfile", "archivedir")]
+    named = (value.replace("%n", host).replace("%h", old.hostname(host)) for value in values)
+    return tuple(dict.fromkeys(value for value in named if value.startswith("/")))
+
+
 def token_keys(old: OldCluster, host: str) -> tuple[str, ...]:
     """The paths of the keys of JSON web tokens that a daemon of a host reads."""
     text = old.text_of(host, "slurm.conf") + old.text_of(host, database.FILE)

@@ -102,6 +102,9 @@ def prepared(known: Inventory, asked: Asked, wanted: Wanted, output: Output) -> 
         for file in (*files.files, *files.drop_ins):
             if not file.path.startswith(real_cluster.FETCHED):
                 programs.require_possible(file)
+    for host in chosen.hosts:
+        for path in real_cluster.written(old, host):
+            programs.require_log(path)
     rehearsing.refuse_unknown(chosen, named)
     rehearsing.require_machine(chosen)
     notes = [f"{host} did not answer: {reason}" for host, reason in importing.silent(asked).items()]

@@ -141,7 +141,7 @@ def make(name: str, chosen: Chosen, versions: Iterable[tuple[Cluster, Lock]], co
         suite=suite_of(some[0][0], lock, codename),
         nodes=max(1, len(hosts) - 1),
         gpus=tuple(stand_ins(hosts, lock)),
-        shared=tuple(dict.fromkeys(place for one, _ in some for place in shared_places(one))),
+        shared=outermost(place for one, _ in some for place in shared_places(one)),
         slurm_packages=some[0][0].slurm.packages,
         other_packages=tuple(other_packages(some[0][0], hosts)),
         newer_slurm=any(NEWER_SLURM in uris(one) for one, _ in some),
@@ -216,6 +216,12 @@ def mount_points(cluster: Cluster) -> dict[str, str]:
     paths = [one.path for one in cluster.mounts if one.type != BIND]
     paths += [one.mount for one in cluster.exports if one.mount]
     return {path: f"{SHARED}{path}" for path in paths}
+
+
+def outermost(places: Iterable[str]) -> tuple[str, ...]:
+    """The directories that are in no other one: what is inside of a shared one is shared with it."""
+    found = tuple(dict.fromkeys(places))
+    return tuple(one for one in found if not any(one.startswith(f"{other}/") for other in found))
 
 
 def shared_places(cluster: Cluster) -> Iterator[str]:

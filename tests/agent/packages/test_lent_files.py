@@ -108,3 +108,21 @@ def test_an_address_by_a_list_of_mirrors_then_is_that_of_the_first_mirror(root: 
 )
 def test_a_list_that_is_there_in_another_form_then_apt_complains_of_nothing(output: str, is_complaint: bool) -> None:
     assert ("\nErr:" in apt.TRIED_AGAIN.sub("", f"Hit:1 http://m a InRelease\n{output}")) == is_complaint
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sources.list", "deb [arch=amd64 trusted=yes] https://repo.example ./\n"),
+        ("sources.list.d/own.sources", "Types: deb\nURIs: https://repo.example\nTrusted: yes\n"),
+        ("sources.list.d/own.list", "deb [allow-insecure=yes] http://repo.example x main\n"),
+    ],
+)
+def test_a_source_that_no_signature_vouches_for_then_the_controller_may_not_stand_between(
+    root: Path, name: str, text: str
+) -> None:
+    path = root / "etc/apt" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    with pytest.raises(ResourceFailed, match="without a signature"):
+        lent_files.begin(Context(str(root)), DIGEST, {})

@@ -94,3 +94,15 @@ def test_a_fabfile_when_there_is_one_then_is_named(path: Path) -> None:
     assert "only slurmfab works" in next(iter(cluster_files.tasks_for_fab(path))).text
     (path.parents[1] / "fabfile.py").write_text("")
     assert str(path.parents[1] / "fabfile.py") in next(iter(cluster_files.tasks_for_fab(path))).text
+
+
+def test_a_filter_in_the_settings_of_a_repository_then_doctor_does_not_run_it(path: Path, tmp_path: Path) -> None:
+    git(path, "init")
+    git(path, "add", "cluster.yaml")
+    git(path, "commit", "-m", "x")
+    git(path, "config", "filter.x.clean", f"touch {tmp_path}/was-run; cat")
+    (path.parent / ".git/info").mkdir(exist_ok=True)
+    (path.parent / ".git/info/attributes").write_text("* filter=x\n")
+    os.utime(path, (1, 1))
+    (found,) = cluster_files.in_git(path)
+    assert (found.state, (tmp_path / "was-run").exists()) == (OK, False)

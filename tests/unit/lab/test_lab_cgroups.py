@@ -1,5 +1,6 @@
 """Where a lab's cgroups go on different machines."""
 
+import os
 from pathlib import Path
 
 from slurmfab.lab import cgroups
@@ -50,3 +51,21 @@ def test_remove_when_there_are_levels_then_they_go_from_below(tmp_path):
     assert cgroups.remove(tmp_path / "lab")
     assert not (tmp_path / "lab").exists()
     assert cgroups.remove(tmp_path / "lab")
+
+
+def test_folders_that_are_deeper_than_a_path_can_be_long_are_walked_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "n1").mkdir()
+    before = Path.cwd()
+    os.chdir(tmp_path / "n1")
+    try:
+        for _ in range(2500):
+            Path("aa").mkdir()
+            os.chdir("aa")
+        Path("cgroup.procs").write_text("7\n")
+        assert cgroups.processes([tmp_path / "n1"]) == {7}
+        Path("cgroup.procs").unlink()
+    finally:
+        os.chdir(before)
+    cgroups.thaw([tmp_path / "n1"])
+    assert cgroups.remove(tmp_path / "n1")
+    assert list(tmp_path.iterdir()) == []

@@ -90,3 +90,8 @@ def test_spec_when_several_values_are_wrong_then_all_are_said_at_once():
 def test_layout_when_names_are_as_long_as_allowed_then_interfaces_fit_into_what_linux_takes():
     host = HostLayout("eightchr", LabSpec(name="eightchr", nodes=MOST_NODES).host_names[-1])
     assert len(host.link) <= MOST_CHARACTERS_OF_AN_INTERFACE
+
+
+def test_a_shared_directory_inside_of_another_one_which_hosts_could_replace_is_refused():
+    with pytest.raises(InputError, match='"/srv/d/x/sw": it is inside of "/srv/d"'):
+        LabSpec(shared=("/srv/d", "/srv/d/x/sw"))

@@ -130,3 +130,23 @@ def test_stand_ins_that_were_called_are_told_with_their_hosts() -> None:
     (line,) = programs.told([("n1", "/etc/slurm/prolog.sh"), ("n2", "/etc/slurm/prolog.sh")])
     assert "/etc/slurm/prolog.sh (2 times, on n[1-2])" in line
     assert programs.told([]) == ()
+
+
+@pytest.mark.parametrize(
+    "path", ["/var/log/slurmd.log", "/var/spool/slurmd", "/run/slurmd.pid", "/srv/state", "/opt/x/log"]
+)
+def test_a_daemon_of_a_twin_may_write_where_nobody_runs_what_is_there(path: str) -> None:
+    programs.require_log(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/root/.bashrc", "/etc/profile.d/x.sh", "/etc/slurm/prolog", "/usr/bin/x", "/var/log/../../root/x",
+        "/home/ann/x",
+        "/var/spool/cron/crontabs/root", "/var/log/.x", "/srv/.profile",
+    ],
+)  # fmt: skip
+def test_a_daemon_that_would_write_what_others_run_then_there_is_no_twin(path: str) -> None:
+    with pytest.raises(InputError, match="a daemon of a host writes to"):
+        programs.require_log(path)

@@ -29,12 +29,14 @@ from urllib.parse import unquote
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.lifeline import Answers
-from slurmfab.on_hosts.agent.core.reading import read_text
+from slurmfab.on_hosts.agent.core.reading import names, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt, apt_errors, bundle_making, bundle_place, bundle_staging, dpkg_status
 
 LISTS = ("-o", "Acquire::Languages=none", "-o", "Acquire::PDiffs=false")
 AS_SIGNED = (*LISTS, "-o", "Acquire::GzipIndexes=false")  # with the digest that the Release file has of it
+UNSIGNED = r"(?im)^(?:deb\b[^#\n]*\[[^\]\n]*\b|)(?:trusted|allow-insecure|allow-weak)\s*[=:]\s*yes\b"
+ALLOWED_UNSIGNED = r"(?m)^((?:APT::Get::AllowUnauthenticated|Acquire::AllowInsecureRepositories) \"(?:true|yes|1)\");"
 SCHEMES = ("http", "https")
 MIRROR_LIST = "mirror+file:"  # what stands before the path of a file with addresses (apt-transport-mirror(1))
 TARGETS = "\t".join("$(%s)" % name for name in ("URI", "FILENAME", "BASE_URI", "METAKEY"))
@@ -189,9 +191,28 @@ def plain(context: Context, uri: str) -> str:
 
 def begin(context: Context, bundle: str, files: Mapping[str, str]) -> List[str]:
     """Make the directory on a host that is to get files; which of the lists it lacks."""
+    refuse_unsigned(context)
     place = bundle_place.make_beside(context, bundle)
     replace.put(os.path.join(place, "method"), METHOD.encode(), os.geteuid(), os.getegid(), 0o755)
     return [name for name in files if not bundle_staging.has(place, bundle_place.lent(name), files[name])]
+
+
+def refuse_unsigned(context: Context) -> None:
+    """Refuse sources whose packages no signature vouches for: with the controller between, nothing else does.
+
+    Raises ResourceFailed with the file, or the setting.
+    """
+    folder = "/etc/apt/sources.list.d"
+    lists = ["/etc/apt/sources.list", *("%s/%s" % (folder, name) for name in names(context.path(folder)))]
+    texts = {path: read_text(context.path(path)) for path in lists}
+    unsigned = [path for path, text in texts.items() if "http" in text and re.search(UNSIGNED, text)]
+    settings = context.run(["apt-config", "dump"]).stdout.decode(errors="replace")
+    unsigned += re.findall(ALLOWED_UNSIGNED, settings)
+    if unsigned:
+        raise ResourceFailed(
+            "%s: apt takes packages from there without a signature, and the controller could send others. Sign them, "
+            "or install this host without packages: {through: controller}" % ", ".join(unsigned)
+        )
 
 
 def options(context: Context, bundle: str) -> List[str]:
