@@ -22,6 +22,9 @@ database: {host: ctl, external: "db:3306", keep_password: true}
 mounts:
   - {path: /home, source: "nas:/home", type: nfs4}
   - {path: /share, source: "//filer.example.org/share", type: cifs}
+directory: {sssd: {servers: ["ldaps://ldap.example.org"], base: "dc=example", ca_file: ca.pem, groups: hpc}}
+unix_users: false
+power: {nodes: "n[1-3]", how: {ipmi: {address: "{node}-ipmi", password_file: ipmi.password}}}
 """
 
 
@@ -53,7 +56,7 @@ def test_a_host_that_calls_itself_localhost_is_refused() -> None:
     assert "hostnamectl" in taken(cluster(TEXT), Lock(), {"n3": host_facts("n3", hostname="localhost")})["n3"]
 
 
-@pytest.mark.parametrize("name", ["bastion", "jump", "mirror", "smtp", "db", "NAS", "filer"])
+@pytest.mark.parametrize("name", ["bastion", "jump", "mirror", "smtp", "db", "NAS", "filer", "ldap", "n2-ipmi"])
 def test_a_host_that_takes_the_name_of_a_server_is_refused_unless_the_lock_has_it(name: str) -> None:
     facts = {"n3": host_facts("n3", hostname=name)}
     assert "which the cluster file names as another machine" in taken(cluster(TEXT + OTHERS), Lock(), facts)["n3"]

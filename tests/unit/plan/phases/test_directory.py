@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from support import THREE_HOSTS, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.paths import SSSD_CONF
+from slurmfab.cluster.inventory.rules.people import SERVICES
 from slurmfab.core.plan.phases import accounts, directory, packages
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import PlanInput
@@ -38,6 +40,7 @@ directory:
 FROM_GROUPS = "accounts: [{name: physics, from_groups: [phys]}, {name: theory, from_groups: [phys, theo]}]\n"
 MEMBERS = {"phys": ("ann", "j.doe"), "theo": ("ann", "eve", "root")}
 SECRET = "pass # word"
+TEMPLATES = Path(__file__).parents[4] / "templates"
 MOUNT = "mounts: [{path: /shared, source: 'fs:/shared', type: nfs}]\n"
 
 
@@ -221,3 +224,16 @@ def test_another_service_that_asks_a_directory_is_refused_with_its_hosts() -> No
     with pytest.raises(InputError, match=r"c1,n\[1-2\] has libnss-ldapd"):
         refuse_others(wanted(SSSD, packages={"slurm-client": "24.11.5-1", "libnss-ldapd": "1"}))
     refuse_others(wanted(SSSD))
+
+
+@pytest.mark.parametrize("kind", ["ldap", "ad"])
+def test_an_entry_that_refers_to_another_server_leads_nobody_there(kind: str) -> None:
+    assert domain(wanted(SSSD + f"    type: {kind}\n"))["ldap_referrals"] == "false"
+
+
+def test_users_of_services_are_none_of_the_directorys_whose_name_systemd_would_take() -> None:
+    dynamic = {path for path in TEMPLATES.glob("*.j2") if "DynamicUser=yes" in path.read_text()}
+    assert {path.name.partition(".")[0] for path in dynamic} <= {*SERVICES}
+    text = next(one.text for one in directory.files(wanted(SSSD), "n1") if one.path == SSSD_CONF)
+    filters = [line for line in text.splitlines() if line.startswith("filter_")]
+    assert all("slurmfab-jupyter" in line and "slurmrestd" in line for line in filters)
