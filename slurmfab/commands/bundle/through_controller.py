@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 8 << 30  # of all files, which are on this machine's disk until the hosts have them
 
+MOST_PACKAGES = 2000  # that one host may lack, so that one that lies does not fill the controller's disk for all
+
 _LIST = re.compile(r"[0-9a-f]{64}\.gz")
 _LACKING = re.compile(r"([0-9a-f]{64}) ([a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb)")
 
@@ -158,6 +160,8 @@ def send_lists(
         files = [one for some in packages for one in some.files]
         asked = {"do": "needed", "names": names, "slurm": of_slurm[0], "version": of_slurm[1], "files": files}
         found = [_LACKING.fullmatch(line) for line in request_step(run, host, digest, asked)["lacking"]]
+        if len(found) > MOST_PACKAGES:
+            raise AgentFailed(host, f"it asks for {len(found)} packages, which is more than slurmfab installs.")
         return [(one[1], one[2]) for one in found if one]
 
     return send_to_each(run, tuple(resources), send)
