@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.base.paths import MUNGE_KEY, SLURM_DIRECTORY
+from slurmfab.base.paths import JWT_KEY, MUNGE_KEY, SLURM_DIRECTORY
 from slurmfab.cluster.slurm.platform import DEBIAN, PLATFORMS
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.wanted import FILES
@@ -15,8 +15,8 @@ from slurmfab.on_hosts.agent.services.process import STOPPED
 WATCHED = {
     "munge": (MUNGE_KEY,),
     DEBIAN.database.unit: tuple(dict.fromkeys(one.database_settings for one in PLATFORMS.values())),
-    "slurmdbd": (f"{SLURM_DIRECTORY}/slurmdbd.conf",),
-    "slurmctld": (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf"),
+    "slurmdbd": (f"{SLURM_DIRECTORY}/slurmdbd.conf", JWT_KEY),
+    "slurmctld": (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf", JWT_KEY),
     "slurmd": tuple(f"{SLURM_DIRECTORY}/{name}" for name in FILES),
 }
 """The files that each daemon reads when it starts."""
