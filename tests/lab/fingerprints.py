@@ -34,7 +34,8 @@ LEFTOVERS = (
     "find / /run -xdev '(' -name '*slurmfab*' -o -path '/usr/sbin/*policy-rc.d*' ')'"
     " ! -path /run/slurmfab.lock ! -path '/run/slurmfab-agent*' ! -path '/var/lib/slurmfab*'"
     " ! -path /etc/logrotate.d/slurmfab-slurmd ! -path '/etc/systemd/system/*.service.d/slurmfab-user.conf'"
-    " ! -path '/etc/systemd/system/*.service.d/10-slurmfab.conf'"
+    " ! -path '/etc/systemd/system/*.service.d/10-slurmfab.conf' ! -path '*/slurmfab-recovery*'"
+    " ! -path /usr/local/lib/slurmfab ! -path '/usr/local/lib/slurmfab/recovery*'"
 )
 """Temporary files and staging directories anywhere, and the policy that keeps daemons from starting; neither the lock
 nor what hosts keep in memory of the agent, and for a rollback, nor files that each cluster has."""

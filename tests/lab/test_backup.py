@@ -439,7 +439,8 @@ def test_backups_by_a_timer_when_it_is_run_then_they_are_private_and_whole_and_t
     story.cluster_file.write_text(text)
     assert story.elsewhere("deploy").returncode == 0
     assert (
-        story.on("ctl", "systemctl list-unit-files --no-legend 'slurmfab-backup.*'; ls /usr/local/lib/slurmfab") == ""
+        story.on("ctl", "systemctl list-unit-files --no-legend 'slurmfab-backup.*'; ls /usr/local/lib/slurmfab")
+        == "recovery"
     )
     assert len(story.hosts.on("ctl", "ls /srv/saved").split()) == 2
     assert "nothing changed" in words_of(story.elsewhere("deploy"))

@@ -31,7 +31,8 @@ PLUGIN = "/usr/lib/*/slurm/spank_pyxis.so"
 LEFT = (
     "ls /etc/slurm/plugstack.conf.d /etc/tmpfiles.d | grep slurmfab; ls -d /etc/enroot/*.d /etc/profile.d/slurmfab*"
     " /usr/share/pyxis 2>/dev/null;"
-    " ls /var/lib/slurmfab/owned 2>/dev/null | grep -vx -e log-rotation.json -e slurmctld-user.json -e restarts.json; :"
+    " ls /var/lib/slurmfab/owned 2>/dev/null | grep -vx -e log-rotation.json -e slurmctld-user.json -e restarts.json"
+    " -e recovery.json; :"
 )
 
 
