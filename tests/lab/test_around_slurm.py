@@ -81,7 +81,8 @@ X11 = (
 LEFT = """\
 findmnt -n -t fuse.glusterfs
 ls -d /scratch /etc/profile.d/site.sh /etc/security/limits.d/90-site.conf 2>/dev/null
-ls /var/lib/slurmfab/owned 2>/dev/null | grep -vx -e log-rotation.json -e recovery.json -e restarts.json -e slurmctld-user.json
+ls /var/lib/slurmfab/owned 2>/dev/null |
+    grep -vx -e log-rotation.json -e recovery.json -e restarts.json -e slurmctld-user.json
 grep -rl slurmfab /etc/pam.d /etc/security /etc/profile.d /etc/systemd/system /etc/ssh/sshd_config.d 2>/dev/null |
     grep -v -e /slurmctld.service.d/slurmfab-user.conf -e /slurmfab-recovery -e '[.]service[.]d/10-slurmfab[.]conf$'
 ls -d /etc/motd.d/slurmfab /usr/share/doc/*-users 2>/dev/null
