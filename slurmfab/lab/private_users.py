@@ -68,7 +68,7 @@ _OPENAT2, _IN_ROOT, _CGROUP_MAGIC = 437, 0x12, 0x27E0EB
 _CLONE_NEWUSER = 0x10000000
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # numbers of system calls, the same on all architectures
 _CLONE, _EMPTY_PATH, _SOURCE_IS_DESCRIPTOR, _IDMAP = 1, 0x1000, 4, 0x00100000
-_AT_WORKING_DIRECTORY, _DETACH = -100, 2
+_AT_WORKING_DIRECTORY, _DETACH, _PRIVATE = -100, 2, 1 << 18
 _SET_SECURE_BITS, _KEEP_CAPABILITIES = 28, 1 << 2  # of prctl(2): a change of users leaves the capabilities
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -135,7 +135,8 @@ def mount_mapped(source: str, place: Path, userns: int) -> None:
     """Mount a directory so that its files belong to the users of a user namespace."""
     place.mkdir()
     tree = require(_libc.syscall(_OPEN_TREE, _AT_WORKING_DIRECTORY, source.encode(), _CLONE | os.O_CLOEXEC), source)
-    wanted = Attributes(_IDMAP, 0, 0, userns)
+    # Private: where mounts are shared, as systemd makes them, its end would end what is mounted in its source as well.
+    wanted = Attributes(_IDMAP, 0, _PRIVATE, userns)
     changed = _libc.syscall(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH, ctypes.byref(wanted), ctypes.sizeof(wanted))
     require(changed, f"users of {source}")
     where = _AT_WORKING_DIRECTORY, str(place).encode()
