@@ -50,7 +50,8 @@ LEFT = (
     "ls -d /usr/local/bin/s[bd]* /usr/local/lib/slurmfab/*oci* /etc/slurm/oci.conf /etc/slurm/plugstack.conf.d/slurm*"
     " /etc/enroot/*.d/slurmfab* /etc/containers/*.d/slurmfab* /etc/profile.d/slurmfab-a* /etc/slurmfab-podman.json"
     " /etc/docker/registry/slurmfab*/* /etc/systemd/system/*slurmfab-c* 2>/dev/null;"
-    " ls /var/lib/slurmfab/owned 2>/dev/null | grep -vx -e log-rotation.json -e restarts.json -e slurmctld-user.json;"
+    " ls /var/lib/slurmfab/owned 2>/dev/null | grep -vx -e log-rotation.json -e restarts.json -e slurmctld-user.json"
+    " -e recovery.json;"
     " ss -Hltn 'sport = :5000 or sport = :5001'; :"
 )
 """Lists what the keys have brought; a rollback leaves packages, and the IDs of users."""
