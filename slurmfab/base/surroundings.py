@@ -66,7 +66,9 @@ def python(text: str, *words: str) -> list[str]:
     import slurmfab
 
     root = os.path.dirname(os.path.dirname(os.path.abspath(slurmfab.__file__)))
-    path = [entry for entry in sys.path if os.path.isabs(entry) and entry != root]
+    # Of a checkout, whose directory has other files as well, its package alone is loaded.
+    is_installed = os.path.basename(root) in INSTALLED
+    path = [entry for entry in sys.path if os.path.isabs(entry) and (is_installed or entry != root)]
     keeps = ("-B",) if sys.flags.dont_write_bytecode else ()
     return [sys.executable, "-I", *keeps, "-c", _CHILD % (path, root, text), *words]
 

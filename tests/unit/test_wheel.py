@@ -56,6 +56,18 @@ def test_an_installed_slurmfab_when_asked_where_it_is_then_knows_no_source_tree(
     assert not any(path.startswith(str(TOP)) for path in paths)
 
 
+def test_an_installed_slurmfab_when_it_starts_a_process_of_its_own_then_that_has_the_libraries_beside_it(
+    installed: Installed,
+) -> None:
+    child = "import sys; print(sys.path)"
+    started = f"import subprocess, slurmfab.base.surroundings as own; subprocess.run(own.python({child!r}), check=True)"
+    told = installed.run(str(installed.program.with_name("python")), "-c", started)
+    beside = installed.run(
+        str(installed.program.with_name("python")), "-c", "import slurmfab; print(slurmfab.__file__)"
+    )
+    assert repr(str(Path(beside.strip()).parents[1])) in told
+
+
 def test_an_installed_slurmfab_when_first_used_then_tells_its_version_and_writes_a_cluster_file(
     installed: Installed,
 ) -> None:
