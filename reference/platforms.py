@@ -56,6 +56,7 @@ EXPLAINED: Mapping[str, str] = {
     "cli/tasks/lab.py": LAB,
     "commands/rehearse/hand_made.py": LAB,
     "core/plan/phases/files.py": "files of apt come before any package",
+    "core/plan/phases/hosts_file.py": "templates of cloud-init, by the system's kind",
     "base/paths.py": "paths of slurmfab's files for apt",
     "cli/tasks/update.py": SAMPLE,
     "core/plan/phases/slurm_source.py": "the source of Slurm's packages, for apt",
