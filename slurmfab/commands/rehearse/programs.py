@@ -80,14 +80,18 @@ def is_program(file: FoundFile) -> bool:
     return is_script(file) or bool(file.mode & 0o111) or file.text.startswith("#!")
 
 
+def is_plain(path: str) -> bool:
+    """Whether a path is one from the root on that leads nowhere but where it says, and can be printed."""
+    return path == posixpath.normpath(path) and path.startswith("/") and path.isprintable()
+
+
 def require_possible(file: FoundFile) -> None:
     """Refuse, by InputError, a file of which a host tells, and that is none of Slurm's: by its place, or no text."""
     for path in names(file):
         parts = path.split("/")[1:]
         of_slurm = any(part.startswith("slurm") for part in parts[1:-1]) and "systemd" not in parts
         is_there = parts[:3] in LOCAL or (of_slurm if parts[0] in OF_SLURM else parts[0] not in ELSEWHERE)
-        is_plain = path == posixpath.normpath(path) and path.startswith("/") and path.isprintable()
-        if not is_plain or not (UNIT.fullmatch(path) or is_there) or "\0" in file.text:
+        if not is_plain(path) or not (UNIT.fullmatch(path) or is_there) or "\0" in file.text:
             raise InputError(
                 f"The import cannot be rehearsed: a host tells of {path!a} as a file of Slurm's. A twin has such files "
                 "as texts, in directories of Slurm's own, such as /etc/slurm. Nothing was started."
@@ -98,10 +102,9 @@ def require_log(path: str) -> None:
     """Refuse, by InputError, a place for a twin's daemons to write to where others would run what they write."""
     parts = path.split("/")[1:]
     is_hidden = any(part.startswith(".") for part in parts)
-    is_plain = path == posixpath.normpath(path) and path.isprintable() and not is_hidden
     of_slurm = parts[0] == "var" and any(part.startswith("slurm") for part in parts)
     is_there = path.startswith(("/var/log/", "/var/run/", "/run/")) or of_slurm or parts[0] not in ELSEWHERE
-    if not (is_plain and is_there):
+    if is_hidden or not (is_plain(path) and is_there):
         raise InputError(
             f"The import cannot be rehearsed: a daemon of a host writes to {path!a}. On a twin, daemons write to "
             "/var/log, /run and directories of Slurm's own in /var. Nothing was started."
