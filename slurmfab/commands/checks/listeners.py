@@ -14,8 +14,6 @@ from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.cluster.inventory.monitoring import CLUSTER
 from slurmfab.cluster.inventory.ports import of_host
 from slurmfab.cluster.slurm.software import NODE_EXPORTER, PROMETHEUS
-from slurmfab.commands.checks.hosts import CheckedHost
-from slurmfab.commands.checks.processes import Process
 
 ANY = ("*",)  # any address of the host
 LOOPBACK = ("127.0.0.1", "::1")
@@ -112,8 +110,3 @@ def plain(address: str) -> str:
     """An address as ss(8) shows it, without brackets and interface; `*` for all of a family."""
     bare = address.partition("%")[0].strip("[]")
     return "*" if bare in ("", "*", *EVERYWHERE) else canonical(bare)
-
-
-def foreign(host: CheckedHost, unit: str) -> tuple[str, ...]:
-    """The files about a unit that are neither the package's nor slurmfab's."""
-    return Process(host, unit, "").foreign

@@ -37,7 +37,7 @@ from slurmfab.commands.checks.directories import (
 from slurmfab.commands.checks.hand_made import HandMade, need_files
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.listeners import ASK as LISTENING
-from slurmfab.commands.checks.listeners import foreign, misplaced
+from slurmfab.commands.checks.listeners import misplaced
 from slurmfab.commands.checks.munge import has_same_key, need_munged, status_of_credential
 from slurmfab.commands.checks.processes import PROGRAMS, Process, processes
 from slurmfab.commands.checks.release import Remark
@@ -112,7 +112,7 @@ def test_daemons_listen_where_they_should(host: CheckedHost, cluster: Cluster, l
     """the daemons listen at the ports and addresses of the cluster file alone, whatever their packages ask for"""
     wrong = misplaced(cluster, lock, host.name, host.ask(LISTENING))
     units = tuple(dict.fromkeys(one.unit for one in wrong))
-    others = [path for unit in units for path in foreign(host, unit)]
+    others = [path for unit in units for path in Process(host, unit, "").foreign]
     way = f"remove or change {' and '.join(others)}" if others else deploy(host.name)
     assert not wrong, (
         f"{', '.join(map(str, wrong))} of {host.name}, where the cluster file has none of them. Repair: {way}, then "
