@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 WITHOUT_COMMANDS = frozenset(
     {
-        *("connections", "free-space", "lock-copy", "login-guard", "null-device", "package-way"),
+        *("connections", "free-space", "lock-copy", "login-guard", "lost-jobs", "null-device", "package-way"),
         *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "nodes-awake", "shared-names"),
         *("earlier-files", "earlier-logins", "earlier-mounts", "exports-loaded", "released-mounts", "revived-unit"),
         *("carried-files", "fetched-files", "left-file", "mig", "spank-plugin", "munge-directories", "node-gate"),

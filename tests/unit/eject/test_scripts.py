@@ -77,7 +77,7 @@ def test_every_kind_of_resource_has_commands_or_needs_none_or_is_known_to_have_n
     left = KINDS.keys() - SPEAKERS.keys() - WITHOUT_COMMANDS
     assert sorted(left) == [
         *("associations-gone", "dnf-packages-exchanged", "dnf-updates", "fault", "jobs-ended"),
-        *("lost-jobs", "machine-reboot", "moved-ids", "munge-key-switch", "no-kept-secrets", "node-reboot"),
+        *("machine-reboot", "moved-ids", "munge-key-switch", "no-kept-secrets", "node-reboot"),
         *("packages-exchanged", "person-gone", "proved-dump", "renewed-daemon", "renewed-daemons", "restored"),
         *("restored-database", "restored-files", "restored-state"),
         *("slurm-state", "slurmctld-pause", "staged-munge-key", "state-copy", "updates"),

@@ -41,19 +41,19 @@ def main(memory: str) -> int:
     """Make the cluster whole, on the controller that acts. `memory`: path of a JSON file that a boot may lose."""
     os.environ.update(ENGLISH)
     try:
-        return recover(Context(), memory)
+        return recover(Context(), memory, time.time())
     except ResourceFailed as failed:
         return starting.log(str(failed))
 
 
-def recover(context: Context, memory: str) -> int:
+def recover(context: Context, memory: str, now: float) -> int:
     """Resume nodes, have nodes register once more, and end jobs without processes; ResourceFailed if Slurm refuses."""
     acting = [host for _, host, is_up in commands.controllers(ping(context)) if is_up][:1]
     if acting != [socket.gethostname().partition(".")[0]]:
         return 0
     shown = context.must(commands.SHOW_CONFIG, seconds=SECONDS)
     config = dict(re.findall(_SETTING, shown, re.MULTILINE))
-    started, now = commands.moment(config.get("BOOT_TIME", "")), time.time()
+    started = commands.moment(config.get("BOOT_TIME", ""))
     if started is None or now - started < SETTLED:
         return 0
     remembered = json_objects.read(memory)
@@ -67,7 +67,7 @@ def recover(context: Context, memory: str) -> int:
         register(context, states)
         remembered.update(asked=started, told=False)
     elif now - max([started, *begun]) < LOOKS_BACK:
-        end_jobs(context, config, nodes, states, started)
+        end_jobs(context, config, nodes, states, started, now)
         remembered["told"] = remembered.get("told") or end_lost(context, config, now)
     replaced_file.write(memory, json.dumps(remembered))
     return 0
@@ -120,6 +120,7 @@ def end_jobs(
     nodes: Mapping[str, Mapping[str, str]],
     states: Mapping[str, NodeState],
     started: float,
+    now: float,
 ) -> None:
     """End jobs without a process of before the boot of a node of theirs, or of before slurmctld's start if interactive.
 
@@ -130,7 +131,7 @@ def end_jobs(
     has_prolog = any(key == "Prolog" or key.startswith("Prolog[") for key, value in config.items() if value != "(null)")
     gathers = not config.get("JobAcctGatherType", "none").endswith(("none", "(null)"))  # or else sstat knows no step
     is_contained = gathers and "Contain" in config.get("PrologFlags", "")
-    oldest = min(started, time.time() - LONG_PROLOG) if has_prolog else started
+    oldest = min(started, now - LONG_PROLOG) if has_prolog else started
     suspects = {}
     fields = ("JobID", "State", "BatchFlag", "Requeue", "StartTime", "NodeList", "UserName")
     for job, state, batch, requeue, start, where, user in commands.jobs(fields, "--array", "--states=R,S").ask(context):

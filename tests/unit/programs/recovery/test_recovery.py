@@ -84,7 +84,7 @@ class Slurm(Context):
 def changes(memory: Path, **told: Any) -> list[str]:
     """The commands by which a run changes something."""
     slurm = Slurm(**told)
-    assert recovery.recover(slurm, str(memory)) == 0
+    assert recovery.recover(slurm, str(memory), NOW) == 0
     return slurm.changes
 
 
