@@ -67,7 +67,7 @@ def recover(context: Context, memory: str, now: float) -> int:
         register(context, states)
         remembered.update(asked=started, told=False)
     elif now - max([started, *begun]) < LOOKS_BACK:
-        end_jobs(context, config, nodes, states, started, now)
+        end_jobs(context, config, nodes, states, started=started, now=now)
         remembered["told"] = remembered.get("told") or end_lost(context, config, now)
     replaced_file.write(memory, json.dumps(remembered))
     return 0
@@ -119,6 +119,7 @@ def end_jobs(
     config: Mapping[str, str],
     nodes: Mapping[str, Mapping[str, str]],
     states: Mapping[str, NodeState],
+    *,
     started: float,
     now: float,
 ) -> None:
