@@ -81,10 +81,8 @@ class BrokenCluster:
     def runs_jobs(self) -> None:
         """An ordinary user's job runs on both nodes, now."""
         assert self.hosts
-        # An order that slurmctld could not send to the slurmd of a busy machine, such as that of a prolog, it sends
-        # again after a minute (RPC_RETRY_INTERVAL).
-        job = "srun --chdir=/tmp --time=1 --nodes=2 --ntasks-per-node=1 --immediate=90 hostname"
-        ran = self.hosts.on("ctl", f"timeout 110 runuser -u {USER} -- {job} 2>&1", check=False)
+        job = "srun --chdir=/tmp --time=1 --nodes=2 --ntasks-per-node=1 --immediate=20 hostname"
+        ran = self.hosts.on("ctl", f"timeout 40 runuser -u {USER} -- {job} 2>&1", check=False)
         states = self.hosts.on("ctl", "sinfo -N -o '%N %T %E'; squeue", check=False)
         assert sorted(ran.split()) == ["n1", "n2"], f"{ran}\n{states}"
         # A node that is broken while a job completes keeps that job until slurmctld asks again, minutes later.
