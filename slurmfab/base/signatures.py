@@ -13,6 +13,7 @@ from pathlib import Path
 
 from slurmfab.base import bounded_file
 from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.own_directory import own_directory
 
 NAMESPACES = {"backup": "slurmfab-backup", "bundle": "slurmfab-bundle"}
 """The purpose that a signature is for, by kind of archive: one for another purpose is not accepted (ssh-keygen(1))."""
@@ -126,8 +127,8 @@ def distrust(seal: Seal, kind: str, keys: Iterable[str]) -> str:
         return "it is not signed"
     namespace, trusted = NAMESPACES[kind], dict.fromkeys(keys)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            allowed, signature = Path(folder, "allowed_signers"), Path(folder, "signature")
+        with own_directory("signature") as folder:
+            allowed, signature = folder / "allowed_signers", folder / "signature"
             allowed.write_text("".join(f'{_SIGNER} namespaces="{namespace}" {key}\n' for key in trusted))
             signature.write_bytes(seal.signature)
             words = ("-n", namespace, "-s", str(signature))

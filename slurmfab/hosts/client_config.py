@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.own_directory import own_directory
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.hosts.host_keys import RSA_SIGNATURES
@@ -110,8 +110,8 @@ def connect(known: Inventory, host: str, command: Sequence[str]) -> int:
     program = shutil.which("ssh")
     if program is None:
         raise InputError("There is no ssh(1) on this machine. Install it: apt install openssh-client.")
-    with tempfile.TemporaryDirectory(prefix="slurmfab-ssh-") as directory:
-        keys, config, pinned = Path(directory, "known_hosts"), Path(directory, "config"), pinned_keys(known)
+    with own_directory("ssh") as directory:
+        keys, config, pinned = directory / "known_hosts", directory / "config", pinned_keys(known)
         keys.write_text(known_hosts_text(pinned))
         includes = "".join(f"Match all\nInclude {path.expanduser()}\n" for path in SSH_CONFIGS)
         config.write_text(config_text(to_hosts(known.cluster), pinned, keys) + includes)

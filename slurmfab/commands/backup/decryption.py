@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.own_directory import own_directory
 from slurmfab.commands.backup import archive
 from slurmfab.commands.backup.archive import Backup, short
 from slurmfab.on_hosts.agent.backup.archive import PIECE, Archive
@@ -37,8 +38,8 @@ def decrypted(backup: Backup, identity: str, stack: ExitStack) -> Backup:
     if not Path(identity).expanduser().is_file():
         raise InputError(f"--identity {identity}: there is no such file. Nothing was changed.")
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            path = _decrypted_into(folder, backup, str(Path(identity).expanduser()))
+        with own_directory("decrypted") as folder:
+            path = _decrypted_into(str(folder), backup, str(Path(identity).expanduser()))
             file = stack.enter_context(path.open("rb"))
             plain = archive.verified(path)
     except ResourceFailed as error:

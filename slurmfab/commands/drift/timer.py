@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from slurmfab.base import atomic_file, surroundings
 from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.own_directory import own_directory
 from slurmfab.base.paths import UNIT_FILES
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import in_one_line, write
@@ -173,8 +173,8 @@ def command_of(known: Inventory) -> tuple[str, ...]:
 
 def verify(texts: Mapping[str, str], manager: Manager) -> None:
     """Show the units to systemd before they are installed; InputError if it is absent, or finds a mistake."""
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder, name) for name in texts]
+    with own_directory("units") as folder:
+        paths = [folder / name for name in texts]
         for path, text in zip(paths, texts.values(), strict=True):
             path.write_text(text)
         words = ("systemd-analyze", *manager.options, "verify", *map(str, paths))
