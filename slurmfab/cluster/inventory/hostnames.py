@@ -5,32 +5,51 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from slurmfab.base.ip_addresses import family
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.slurm_packages import AptRepository, DnfRepository
+from slurmfab.cluster.inventory.values import Model
 
 RESERVED = ("localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters", "broadcasthost")
 """Names that /etc/hosts has on each host."""
 
 
 _SERVER = re.compile(r"(?:[a-z]+://|//)?(?:[^@/\s]*@)?([A-Za-z][A-Za-z0-9.-]*)(?=[:/]|$)")
+_AS_A_PLACE = re.compile(r"[a-z+]+://|//|[^/\s]*:/")
+_OF_MACHINES = re.compile(r"(?i)(host|addr|address|server|relay|gateway|external|ur[il])s?$")
+"""Keys, slurm.conf's among them, whose values name machines."""
 
 
 def other_machines(cluster: Cluster) -> Iterator[str]:
-    """Yield names of other machines in the cluster file, with domains or without: jump hosts, a relay, servers."""
-    sources = (one.source for one in cluster.slurms)
-    uris = [uri for one in sources if isinstance(one, AptRepository | DnfRepository) for uri in one.uris]
-    places = [*(cluster.ssh.gateway or "").split(","), *(one for one in uris if "//" in one)]
-    places += [cluster.mail.relay] if cluster.mail else []
-    places += [cluster.database.server[0]] if cluster.database else []
+    """Yield names of other machines in the cluster file, with domains or without: jump hosts, a relay, servers.
+
+    They are all texts that look like a place on a machine, and those of keys that say so.
+    """
+    places = [place for key, text in texts(cluster) for place in places_in(key, text)]
     if cluster.power and cluster.power.how.ipmi:
         places += [cluster.power.how.ipmi.address_of(node) for node in cluster.compute_nodes]
-    places += cluster.directory.sssd.servers if cluster.directory else ()
-    for mount in cluster.mounts:
-        places += mount.source.split(",") if mount.is_network else []
-    yield from (found[1] for place in places if (found := _SERVER.match(place.strip())))
+    yield from (found[1] for place in places if (found := _SERVER.match(place)))
+
+
+def places_in(key: str, text: str) -> Iterator[str]:
+    """Yield what in a text of the cluster file leads to a machine; one of several lines, such as a script, does not."""
+    if "\n" not in text:
+        yield from (one for one in re.split(r"[,\s]+", text) if _OF_MACHINES.search(key) or _AS_A_PLACE.match(one))
+
+
+def texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts in a value of the cluster file, each with its nearest key; not the addresses of its own hosts."""
+    if isinstance(value, Model):
+        value = {name: getattr(value, name) for name in type(value).model_fields if name != "addresses"}
+    if isinstance(value, Mapping):
+        yield from (pair for name, one in value.items() for pair in texts(one, str(name)))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from (pair for one in value for pair in texts(one, key))
+    elif isinstance(value, str):
+        yield key, value
 
 
 def taken(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[str, str]:
@@ -40,7 +59,8 @@ def taken(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[
     """
     machines = {name.lower().partition(".")[0] for name in other_machines(cluster)}
     pinned = {host: one.hostname.lower() for host, one in lock.hosts.items() if one.hostname}
-    owners = {host.lower(): host for host in cluster.hosts} | {hostname: host for host, hostname in pinned.items()}
+    named = {text.lower().partition(".")[0]: host for host, text in cluster.addresses.items() if not family(text)}
+    owners = named | {host.lower(): host for host in cluster.hosts} | {name: host for host, name in pinned.items()}
     claims = Counter(fact.hostname.lower() for host, fact in facts.items() if host not in pinned)
     found = {}
     for host, fact in facts.items():

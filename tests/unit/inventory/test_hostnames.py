@@ -24,6 +24,8 @@ mounts:
   - {path: /share, source: "//filer.example.org/share", type: cifs}
 directory: {sssd: {servers: ["ldaps://ldap.example.org"], base: "dc=example", ca_file: ca.pem, groups: hpc}}
 unix_users: false
+slurm_conf: {AccountingStorageExternalHost: "central:6819, other", SlurmctldParameters: "a:b", MailDomain: example.net}
+addresses: {n1: node17.example.org}
 power: {nodes: "n[1-3]", how: {ipmi: {address: "{node}-ipmi", password_file: ipmi.password}}}
 """
 
@@ -56,12 +58,25 @@ def test_a_host_that_calls_itself_localhost_is_refused() -> None:
     assert "hostnamectl" in taken(cluster(TEXT), Lock(), {"n3": host_facts("n3", hostname="localhost")})["n3"]
 
 
-@pytest.mark.parametrize("name", ["bastion", "jump", "mirror", "smtp", "db", "NAS", "filer", "ldap", "n2-ipmi"])
+@pytest.mark.parametrize(
+    "name", ["bastion", "jump", "mirror", "smtp", "db", "NAS", "filer", "ldap", "n2-ipmi", "central", "other"]
+)
 def test_a_host_that_takes_the_name_of_a_server_is_refused_unless_the_lock_has_it(name: str) -> None:
     facts = {"n3": host_facts("n3", hostname=name)}
     assert "which the cluster file names as another machine" in taken(cluster(TEXT + OTHERS), Lock(), facts)["n3"]
     assert taken(cluster(TEXT + OTHERS), Lock(hosts={"n3": HostLock(name)}), facts) == {}
     assert taken(cluster(TEXT), Lock(), facts) == {}
+
+
+@pytest.mark.parametrize("name", ["example", "slurm", "a", "main", "home", "debian", "ca"])
+def test_another_word_of_the_cluster_file_names_no_machine(name: str) -> None:
+    assert taken(cluster(TEXT + OTHERS), Lock(), {"n3": host_facts("n3", hostname=name)}) == {}
+
+
+def test_the_name_by_which_ssh_reaches_a_host_is_that_hosts() -> None:
+    facts = {host: host_facts(host, hostname="node17") for host in ("n1", "n3")}
+    assert taken(cluster(TEXT + OTHERS), Lock(), facts).keys() == {"n3"}
+    assert taken(cluster(TEXT + OTHERS), Lock(), {"n1": facts["n1"]}) == {}
 
 
 @pytest.mark.parametrize("source", ["suite: trixie-backports", "directory: debs"])
