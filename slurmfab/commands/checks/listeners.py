@@ -18,12 +18,15 @@ from slurmfab.cluster.slurm.software import NODE_EXPORTER, PROMETHEUS
 ANY = ("*",)  # any address of the host
 LOOPBACK = ("127.0.0.1", "::1")
 STEP = "slurmstepd"  # the process of a job step, which waits for srun on a port of its own
-UNITS = ("slurmctld", "slurmd", "slurmdbd")  # others reach them at any address of their host
+UNITS = ("slurmctld", "slurmd", "slurmdbd")
 PAIR = 2  # words in a line that ps(1) prints
 
-ASK = "ss -Hlntup; echo; ps -eo pid=,unit="
+ASK = "ss -Hlntup; echo; ps -eo pid=,unit=; echo; systemctl list-sockets --no-legend --no-pager --full"
 LISTENS = re.compile(r'^(tcp|udp)\s+\S+\s+\S+\s+\S+\s+(\S+):(\d+)\s+\S+\s+users:\(\("([^"]*)",pid=(\d+)', re.MULTILINE)
 """A line of ss(8): protocol, address, port, and name and number of the first process."""
+
+FOR_ANOTHER = re.compile(r"^(\S+):(\d+)\s+\S+\.socket\s+(\S+?)(?:@\S*)?\.service\b", re.MULTILINE)
+"""A line of systemctl(1): address and port at which systemd listens for a unit that it starts then, and that unit."""
 
 
 class Place(NamedTuple):
@@ -67,9 +70,10 @@ def places(cluster: Cluster, lock: Lock, host: str) -> Iterator[Place]:
         return (address,) if family(address) != NO_ADDRESS else lock.hosts.get(host, HostLock()).addresses
 
     yield from (Place(unit, ()) for unit in ("munge", "sackd", "slurmrestd", *UNITS))
-    for ports in of_host(cluster, host):
-        if ports.daemon in UNITS:
-            yield Place(ports.daemon, ANY, ports.first, ports.last)
+    # Others reach Slurm's daemons at any address of their host, and the database at none.
+    at = {**dict.fromkeys(UNITS, ANY), "mariadb": LOOPBACK}
+    known = [(ports.daemon.lower(), ports) for ports in of_host(cluster, host)]
+    yield from (Place(unit, at[unit], ports.first, ports.last) for unit, ports in known if unit in at)
     registry, jupyter, monitoring = cluster.registry, cluster.jupyter, cluster.monitoring
     if registry and registry.host == host:
         yield Place("docker-registry", own(registry.address or ""), registry.port, registry.port)
@@ -96,10 +100,14 @@ def misplaced(cluster: Cluster, lock: Lock, host: str, shown: str) -> tuple[List
 
 def listeners(shown: str) -> tuple[Listener, ...]:
     """The ports at which processes of units listen, each once, without those of job steps."""
-    sockets, _, processes = shown.partition("\n\n")
+    sockets, processes, waiting = [*shown.split("\n\n"), "", ""][:3]
     units = dict(pair for line in processes.splitlines() if len(pair := line.split()) == PAIR)
+    started = {(plain(address), port): unit for address, port, unit in FOR_ANOTHER.findall(waiting)}
     found = (
-        Listener(units.get(pid, "").removesuffix(".service"), protocol, plain(address), int(port))
+        Listener(
+            started.get((plain(address), port), "") if pid == "1" else units.get(pid, "").removesuffix(".service"),
+            *(protocol, plain(address), int(port)),
+        )
         for protocol, address, port, name, pid in LISTENS.findall(sockets)
         if name != STEP
     )

@@ -42,12 +42,33 @@ udp UNCONN 0 0   127.0.0.53%lo:53      0.0.0.0:*
         ("prometheus-node-exporter", "tcp LISTEN 0 64 10.0.0.1:9100 *:*", ""),
         ("prometheus-node-exporter", "tcp LISTEN 0 64 *:9100 *:*", "prometheus-node-exporter on *:9100"),
         ("site", "tcp LISTEN 0 64 *:6820 *:*", ""),
+        ("mariadb", "tcp LISTEN 0 64 *:3306 *:*", ""),  # c1 has no database of slurmfab's
     ],
 )  # fmt: skip
 def test_a_daemon_when_it_listens_where_the_cluster_file_has_none_is_told(unit: str, line: str, told: str) -> None:
     whole = cluster(THREE_HOSTS + MORE)
     known = plan_input(whole, facts_of(whole, prepared))
     shown = f'{RIGHT}{line} users:(("program",pid=13,fd=5))\n\n{PROCESSES.format(unit)}'
+    assert " ".join(map(str, misplaced(whole, known.lock, "c1", shown))) == told
+
+
+@pytest.mark.parametrize(
+    ("address", "socket", "told"),
+    [
+        ("0.0.0.0:6820", "slurmrestd.socket slurmrestd.service", "slurmrestd on *:6820"),
+        ("[::]:6820", "slurmrestd.socket slurmrestd.service", "slurmrestd on *:6820"),
+        ("*:3306", "mariadb-extra.socket mariadb.service", "mariadb on *:3306"),
+        ("127.0.0.1:3306", "mariadb-extra.socket mariadb.service", ""),
+        ("0.0.0.0:9", "site.socket site@1.service", ""),
+    ],
+)
+def test_a_socket_of_systemd_when_it_starts_such_a_daemon_is_told_as_the_daemons(
+    address: str, socket: str, told: str
+) -> None:
+    whole = cluster(f"{THREE_HOSTS}rest: c1\ndatabase: c1\n")
+    known = plan_input(whole, facts_of(whole, prepared))
+    listening = f'tcp LISTEN 0 64 {address} 0.0.0.0:* users:(("systemd",pid=1,fd=5))\n\n 1 init.scope\n'
+    shown = f"{listening}\n/run/x.sock    x.socket    x.service\n{address}    {socket}\n"
     assert " ".join(map(str, misplaced(whole, known.lock, "c1", shown))) == told
 
 
