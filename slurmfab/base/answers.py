@@ -154,7 +154,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "addresses": core_schema.dict_schema(_LINE, core_schema.list_schema(_ADDRESS)),
         "backup": strict_object({"is_done": _FLAG}, present),
         "bundle": strict_object({}, {"lacking": _LINES}),
-        "collected": strict_object({"index": _TEXT}, {}),
+        "collected": strict_object({"index": _TEXT}, {"refused": _COUNT}),
         "daemon_errors": strict_object({"errors": core_schema.list_schema(_LINE, max_length=8)}, {}),
         "directory_sizes": _directory_sizes(),
         "evidence": _evidence(),

@@ -36,6 +36,8 @@ CHATTER_BYTES = MIB
 
 LEAST_LINE = 64  # bytes that each such line counts for at least, as it also costs time
 PIECES_BYTES = 1 << 40  # the most bytes of all pieces in one answer
+SMALL_PART, MOST_SMALL_PARTS = 4 * KIB, 20_000  # a file has a name, and one last piece that may be small
+LEAST_RATE = 4 * KIB  # bytes a second of pieces, over all the time since the first
 
 WORK_SECONDS = {
     "facts": 120.0,
@@ -81,7 +83,8 @@ class AnswerBounds:
         self.seconds = WORK_SECONDS.get(operation, OTHER_SECONDS) if operation else START_SECONDS
         self.title = f"its answer to {operation!r}" if operation else "the start of the agent"
         self.bytes = 0
-        self.piece_bytes = 0
+        self.piece_bytes = self.small_parts = 0
+        self.first_part = 0.0
         self.chatter_bytes = 0
         self.lines = 0
         self.sign = ""
@@ -127,11 +130,21 @@ class AnswerBounds:
         if self.lines > len(self.resources) + 1:
             raise AgentFailed(self.host, f"{self.title} has more values than were asked for. {ADVICE}")
         self.since = self.clock()
+        if line.keys() & PARTS:
+            self.take_part(size)
         if "piece" in line:
             self.bytes -= size
             self.piece_bytes += size
             if self.piece_bytes > PIECES_BYTES:
                 raise AgentFailed(self.host, f"{self.title} does not end. {ADVICE}")
+
+    def take_part(self, size: int) -> None:
+        """Count a part of files that a host sends; AgentFailed if they come in crumbs, or too slowly to end."""
+        self.first_part = self.first_part or self.since
+        self.small_parts += size < SMALL_PART
+        longest = self.seconds + self.piece_bytes / LEAST_RATE
+        if self.small_parts > MOST_SMALL_PARTS or self.since - self.first_part > longest:
+            raise AgentFailed(self.host, f"{self.title} comes too slowly, or in too small parts, to end. {ADVICE}")
 
     def work_in(self, sign: Mapping[str, Any]) -> str:
         """The work in a sign of life, empty if it is the expected one; AgentFailed if it says none."""

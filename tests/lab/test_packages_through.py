@@ -10,9 +10,11 @@ import pytest
 from fingerprints import AT_WORK
 from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import HOLD_LOCK, Person, wait_for_dpkg, words_of
+from lying_agent import honest_again, make_liar
 from stock import Stock, in_turn
 
 from slurmfab import lab
+from slurmfab.commands.bundle.through_controller import MOST_OF_HOST
 
 pytestmark = pytest.mark.lab
 
@@ -33,6 +35,18 @@ NO_WAY = "ip route %s unreachable %s/32"
 KEYS = "/usr/share/keyrings /etc/apt/trusted.gpg.d"
 NO_KEYS = f"for place in {KEYS}; do mv $place $place.kept && mkdir $place; done"
 OWN_KEYS = f"for place in {KEYS}; do rmdir $place && mv $place.kept $place; done"
+
+
+LARGEST = (
+    "apt-cache dumpavail | awk '/^Package:/ {p=$2} /^Version:/ {v=$2} /^Architecture:/ {a=$2} /^Size:/ {s=$2} "
+    '/^$/ {print s, p "_" v "_" a ".deb"}\' | sort -rn | head -n 200'
+)
+LIE = """
+def lie(told):
+    if 'lacking' in told.get('bundle', {{}}) and not str(told['bundle']['lacking'][:1]).endswith(".gz']"):
+        told['bundle']['lacking'] += {}
+    return told
+"""
 
 
 @dataclass(frozen=True)
@@ -96,6 +110,27 @@ def test_a_node_that_knows_no_key_that_signed_the_lists_then_its_own_apt_refuses
     assert done.returncode == 3, words_of(done)
     assert re.search(r"n3: .*(signature|signed|NO_PUBKEY)", words_of(done)), words_of(done)
     assert through.hosts.on("n3", "dpkg-query -W slurmd 2>/dev/null | wc -l") == "0"
+
+
+def test_a_node_that_says_that_it_lacks_the_largest_packages_of_all_then_it_alone_goes_without(
+    through: Through,
+) -> None:
+    lines = (line.split() for line in through.hosts.on("ctl", LARGEST).splitlines())
+    largest = {name.replace(":", "%3a"): int(size) for size, name in lines}
+    assert sum(largest.values()) > MOST_OF_HOST, "the mirror has too little for this lie"
+    text = through.person.cluster_file.read_text()
+    through.person.writes(text.replace("{through: controller}", "{through: controller, compute: [hello]}"))
+    make_liar(through.hosts, "n3", LIE.format([f"{'a' * 64} {name}" for name in largest]))
+    free = int(through.hosts.on("ctl", "df --output=avail / | tail -n 1"))
+    try:
+        done = through.person.slurmfab("deploy")
+    finally:
+        honest_again(through.hosts, "n3")
+    assert done.returncode == 3, words_of(done)
+    assert re.search(r"n3: it lacks \d+ packages of [\d.]+ GiB, and 8.0 GiB may come through ctl", words_of(done))
+    assert [through.hosts.on(node, "hello -g hi") for node in ("n1", "n2")] == ["hi", "hi"]
+    assert free - int(through.hosts.on("ctl", "df --output=avail / | tail -n 1")) < 1 << 20, "nothing was fetched"
+    through.person.writes(text)
 
 
 def test_a_run_that_is_killed_then_the_next_one_completes_it_and_leaves_nothing(through: Through) -> None:

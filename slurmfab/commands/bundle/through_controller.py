@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
+import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slurmfab.base.archive import format_size
 from slurmfab.base.errors import AgentFailed, HostFailed, SlurmfabError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.own_directory import own_directory
 from slurmfab.cluster.slurm.platform import APT
 from slurmfab.commands.bundle.making import slurms_source
 from slurmfab.commands.bundle.selection import lacking
@@ -31,12 +33,21 @@ if TYPE_CHECKING:
     from slurmfab.core.engine.run import Run
     from slurmfab.core.plan.plan_input import PlanInput
 
-MOST_BYTES = 8 << 30  # of all files, which are on this machine's disk until the hosts have them
-
-MOST_PACKAGES = 2000  # that one host may lack, so that one that lies does not fill the controller's disk for all
+MOST_BYTES = 16 << 30  # of all files, which are on this machine's disk until the hosts have them
+MOST_OF_HOST = 8 << 30  # bytes of the packages that one host may lack: a host that lies fills no disk
+MOST_PACKAGES = 2000  # that one host may lack
+MARGIN = 256 << 20  # bytes that stay free on this machine's disk
 
 _LIST = re.compile(r"[0-9a-f]{64}\.gz")
 _LACKING = re.compile(r"([0-9a-f]{64}) ([a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb)")
+
+
+class TooLarge(Exception):
+    """Packages that the controller has not fetched, since they have more bytes than it was allowed."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
 
 
 class Kept(NamedTuple):
@@ -95,10 +106,42 @@ class Collected:
 
         self.run.progress.begin("collecting packages", (host,))
         lines = self.run.transport.call(host, {"op": "collect", "manager": APT.name, **request}, on_line)
-        answer_value(host, lines, "collected")
+        refused = int(answer_value(host, lines, "collected").get("refused", 0))
+        if refused:
+            raise TooLarge(refused)
         end_file()
         self.files |= found
         self.run.progress.host_done(host)
+        return found
+
+    def fetch_for(self, wanted: Mapping[str, list[tuple[str, str]]]) -> dict[str, Kept]:
+        """Fetch the packages that hosts lack, and exclude a host whose packages are too many bytes, or not to be had.
+
+        Hosts that lack what others lack come first, so that one that lies takes no room from them. `wanted`: keys and
+        names by host. Raises HostError of the controller, but not for what it cannot fetch.
+        """
+        found, asked = dict[str, Kept](), set[str]()
+        lacking = {host: {name for _, name in pairs} for host, pairs in wanted.items()}
+        shared = Counter(name for names in lacking.values() for name in names)
+
+        def sharing(host: str) -> float:
+            return sum(shared[name] for name in lacking[host]) / max(len(lacking[host]), 1)
+
+        for host in sorted(lacking, key=sharing, reverse=True):
+            names = lacking[host]
+            new = sorted(names - asked)
+            most = min(MOST_OF_HOST, MOST_BYTES - self.size, shutil.disk_usage(self.place).free - MARGIN)
+            try:
+                if new:
+                    request = {"part": "packages", "names": new, "most": max(most, 0)}
+                    found |= self.fetch(re.compile("|".join(map(re.escape, new))), request)
+                asked.update(new)
+            except TooLarge as error:
+                told = f"it lacks {len(new)} packages of {format_size(error.size)}, and {format_size(max(most, 0))} may"
+                self.run.exclude(host, HostFailed(host, f"{told} come through {self.run.controller}."))
+            except AgentFailed as error:
+                told = f"{self.run.controller} cannot fetch the packages that it lacks: {error.reason}"
+                self.run.exclude(host, HostFailed(host, told))
         return found
 
 
@@ -113,10 +156,10 @@ def deliver(
     if not hosts:
         return dict(resources)
     with (
-        tempfile.TemporaryDirectory(prefix="slurmfab-packages-") as place,
+        own_directory("packages") as place,
         slurms_source(run, plan_input.facts[run.controller]),
     ):
-        collected = Collected(run, Path(place))
+        collected = Collected(run, place)
         try:
             lists = collected.fetch(_LIST, {"part": "lists"})
         except AgentFailed as error:
@@ -126,9 +169,8 @@ def deliver(
             text = "".join(f"{name} {one.sha256}\n" for name, one in sorted(lists.items()))
             digest = hashlib.sha256(text.encode()).hexdigest()
             wanted = send_lists(run, digest, lists, {host: resources[host] for host in hosts})
-            names = sorted({name for pairs in wanted.values() for _, name in pairs})
-            asked = re.compile("|".join(map(re.escape, names)))
-            packages = collected.fetch(asked, {"part": "packages", "names": names}) if names else {}
+            packages = collected.fetch_for(wanted)
+            wanted = {host: pairs for host, pairs in wanted.items() if host not in run.failed_hosts}
             told = f"{len(lists) + len(packages)} files of packages ({format_size(collected.size)})"
             run.progress.line(f"{run.controller} fetched {told} once for {fold(hosts)}.")
             send_packages(run, digest, packages, wanted)

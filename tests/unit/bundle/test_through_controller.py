@@ -7,6 +7,7 @@ import hashlib
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,8 +42,13 @@ class Hosts(FakeHosts):
     lists: tuple[Line, ...] = ({"file": LIST}, piece(b"list"))
     asks: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict.fromkeys(("n1", "n2"), (LACKS,)))
     failure: Exception | None = None
+    large: Mapping[str, int] = field(default_factory=dict)  # bytes of packages, 3 of others
+    lost: frozenset[str] = frozenset()  # packages that the controller has no room for
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     sent: dict[str, list[str]] = field(default_factory=dict)
+
+    def sizes(self, request: Mapping[str, Any]) -> int:
+        return sum(self.large.get(name, 3) for name in request["names"])
 
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
@@ -51,7 +57,12 @@ class Hosts(FakeHosts):
             self.asked.append(request)
             if self.failure:
                 raise self.failure
-            lines = {"lists": self.lists, "packages": ({"file": DEB}, piece(b"de"), piece(b"b")), "end": ()}
+            if request["part"] == "packages" and self.lost.intersection(request["names"]):
+                raise AgentFailed("c1", "the disk is full")
+            debs = [line for name in request.get("names", ()) for line in ({"file": name}, piece(b"de"), piece(b"b"))]
+            lines = {"lists": self.lists, "packages": debs, "end": ()}
+            if request["part"] == "packages" and self.sizes(request) > request["most"]:
+                return ({"collected": {"index": "", "refused": self.sizes(request)}},)
             for line in lines[request["part"]]:
                 heard(line)
             return ({"collected": {"index": ""}},)
@@ -108,6 +119,29 @@ def test_a_host_that_lies_about_what_its_apt_looks_for_then_another_gets_its_own
     one.delivered()
     assert one.hosts.sent == {"n1": [LIST, KEY], "n2": [LIST, OTHER]}
     assert one.hosts.asked[1]["names"] == [DEB]
+
+
+HUGE = "texlive_1_all.deb"
+OF_LIAR = (f"{OTHER} {HUGE}", f"{KEY} {DEB}")
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({"large": {HUGE: 9 << 30}}, "n1: it lacks 1 packages of 9.0 GiB, and 8.0 GiB may come through c1"),
+        ({"lost": frozenset({HUGE})}, "n1: c1 cannot fetch the packages that it lacks: the disk is full"),
+    ],
+)
+def test_a_host_that_lies_about_what_it_lacks_when_that_has_no_room_then_it_alone_is_left_out(
+    answers: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(through_controller.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 40))
+    one = case(asks={"n1": OF_LIAR, "n2": (LACKS,)}, **answers)
+    one.delivered()
+    assert one.hosts.sent["n2"] == [LIST, KEY]
+    assert told in str(one.run.failed_hosts["n1"])
+    assert list(one.run.failed_hosts) == ["n1"]
+    assert [request.get("names") for request in one.hosts.asked] == [None, [DEB], [HUGE], None]
 
 
 @pytest.mark.parametrize(("text", "lacking"), [(THROUGH, ()), (THREE_HOSTS, ("n1", "n2")), (THROUGH, ("c1",))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import zlib
@@ -22,7 +23,10 @@ from slurmfab.base.errors import (
 from slurmfab.hosts.answer_bounds import (
     ANSWER_BYTES,
     CHATTER_BYTES,
+    LEAST_RATE,
+    MOST_SMALL_PARTS,
     OTHER_BYTES,
+    SMALL_PART,
     START_BYTES,
     TEXT_LENGTH,
     AnswerBounds,
@@ -504,3 +508,32 @@ def test_what_a_host_waits_for_when_it_tells_then_it_is_heard_and_no_part_of_the
 def test_a_sign_of_life_that_names_no_work_is_refused(at: bytes) -> None:
     with pytest.raises(AgentFailed, match="sign of life that names no work"):
         answer(b'{"alive": true, "at": %s, "seconds": 1}\n' % at, DONE)
+
+
+@pytest.mark.parametrize(
+    ("part", "seconds", "count", "is_refused"),
+    [
+        ({"file": "KEY.gz"}, 0.0, MOST_SMALL_PARTS, False),
+        ({"file": "KEY.gz"}, 0.0, MOST_SMALL_PARTS + 1, True),
+        ({"piece": "QQ=="}, 0.0, MOST_SMALL_PARTS + 1, True),
+        ({"piece": "A" * SMALL_PART}, 0.0, MOST_SMALL_PARTS + 1, False),
+        ({"piece": "A" * SMALL_PART}, 0.9 * SMALL_PART / LEAST_RATE, 20_000, False),
+        ({"piece": "A" * SMALL_PART}, 2.0 * SMALL_PART / LEAST_RATE, 20_000, True),
+    ],
+)
+def test_files_that_a_host_sends_in_crumbs_or_too_slowly_end_the_answer(
+    part: Line, seconds: float, count: int, *, is_refused: bool
+) -> None:
+    times = itertools.count(1.0, seconds) if seconds else itertools.repeat(1.0)
+    bounds = AnswerBounds("c1", {"op": "collect"}, lambda: next(times))
+    size = len(json.dumps(part))
+
+    def whole() -> None:
+        for _ in range(count):
+            bounds.take(part, size)
+
+    if not is_refused:
+        return whole()
+    with pytest.raises(AgentFailed, match="too slowly, or in too small parts"):
+        whole()
+    return None

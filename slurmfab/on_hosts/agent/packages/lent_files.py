@@ -3,7 +3,8 @@
 On the controller, whose lists and packages its own apt fetches and verifies, in a directory that ends with the run:
 
 {"op": "collect", "part": "lists"}   -> {"file": "KEY.gz"}, {"piece": ...} ..., {"collected": {"index": ""}}
-{"op": "collect", "part": "packages", "names": ["NAME_VERSION_ARCHITECTURE.deb", ...]}   -> the same for these
+{"op": "collect", "part": "packages", "names": ["NAME_VERSION_ARCHITECTURE.deb", ...], "most": BYTES}
+    -> the same for these, or {"collected": {"index": "", "refused": BYTES}} if they have more
 {"op": "collect", "part": "end"}
 
 On the other hosts, KEY being the SHA-256 of the address at which apt looks for a file:
@@ -99,6 +100,7 @@ HELD: List[Tuple[contextlib.ExitStack, str]] = []
 
 def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> None:
     """Do a part of it on the controller; ResourceFailed of apt, or Disconnected."""
+    refused = 0
     if request["part"] == "lists":
         end()
         held = contextlib.ExitStack()
@@ -106,10 +108,11 @@ def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> No
         atexit.register(end)
         send_lists(context, HELD[0][1], answers)
     elif request["part"] == "packages":
-        send_packages(context, HELD[0][1], [bundle_place.checked(name) for name in request["names"]], answers)
+        names = [bundle_place.checked(name) for name in request["names"]]
+        refused = send_packages(context, HELD[0][1], names, int(request["most"]), answers)
     else:
         end()
-    answers.send(collected={"index": ""})
+    answers.send(collected={"index": "", **({"refused": refused} if refused else {})})
 
 
 def end() -> None:
@@ -142,19 +145,48 @@ def send_lists(context: Context, place: str, answers: Answers) -> None:
             os.unlink(packed)
 
 
-def send_packages(context: Context, place: str, names: List[str], answers: Answers) -> None:
-    """Fetch packages, and send them; those that no source has, as a host that lies may ask for, are left out."""
+def send_packages(context: Context, place: str, names: List[str], most: int, answers: Answers) -> int:
+    """Fetch packages, and send them; those that no source has, as a host that lies may ask for, are left out.
+
+    Returns their bytes if they are more than `most`; then none is fetched. Raises ResourceFailed without room for them.
+    """
     folder = os.path.join(place, "archives")
-    own = ["-q", *bundle_making.options(place), *AS_SIGNED, "download", "--"]
-    for some in (names, *([name] for name in names)):
-        words = [asked(name) for name in some if not os.path.exists(os.path.join(folder, name))]
-        if words:
-            argv = ["sh", "-c", 'cd "$0" && exec apt-get "$@"', folder, *own, *words]
-            context.run(argv, seconds=apt.INSTALL_SECONDS, env=apt.ENVIRONMENT)
-            answers.check()
-    for name in names:
+    own = [*bundle_making.options(place), *AS_SIGNED]
+    argv = ["apt-cache", *own, "show", "--", *map(asked, names)]
+    shown = context.run(argv, seconds=apt.INSTALL_SECONDS, env=apt.ENVIRONMENT).stdout.decode(errors="replace")
+    sizes = sizes_in(shown)
+    there = [name for name in names if asked(name) in sizes]
+    total = sum(sizes[asked(name)] for name in there)
+    if total > most:
+        return total
+    disk = os.statvfs(folder)
+    if total + bundle_staging.MARGIN > disk.f_bavail * disk.f_frsize:
+        raise ResourceFailed("the disk is full: they need %d MiB below %s" % (total >> 20, folder))
+    if there:
+        words = ["-q", *own, "download", "--", *map(asked, there)]
+        fetch = ["sh", "-c", 'cd "$0" && exec apt-get "$@"', folder, *words]
+        context.run(fetch, seconds=apt.INSTALL_SECONDS, env=apt.ENVIRONMENT)
+        answers.check()
+    for name in there:
         if os.path.exists(os.path.join(folder, name)):
             bundle_making.send(os.path.join(folder, name), answers)
+            os.unlink(os.path.join(folder, name))
+    return 0
+
+
+def sizes_in(shown: str) -> Dict[str, int]:
+    """The bytes of the packages that apt-cache has shown, by what it is asked for as by `asked`.
+
+    >>> sizes_in("Package: slurmd\\nArchitecture: amd64\\nVersion: 24.11.5-4\\nSize: 9\\n\\nPackage: x\\n")
+    {'slurmd:amd64=24.11.5-4': 9}
+    """
+    found = {}
+    for paragraph in shown.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
+        if fields.keys() >= {"Package", "Version", "Architecture"} and fields.get("Size", "").isdigit():
+            of = "" if fields["Architecture"] == "all" else ":" + fields["Architecture"]
+            found["%s%s=%s" % (fields["Package"], of, fields["Version"])] = int(fields["Size"])
+    return found
 
 
 def asked(name: str) -> str:
