@@ -19,13 +19,13 @@ from falsified import Falsified
 from scenes import SCENES
 from sentences import ROWS
 
-PARTS = 6
+PARTS = 12
 """A run of all tests plays one of so many parts of the rows, each on one suite; `TURN=all` plays all rows on both."""
 
 SHARES = 2 * PARTS
 """So many runs play each row on both suites."""
 
-SENTENCE_PARTS = 12
+SENTENCE_PARTS = 24
 """A run of all tests makes one of so many parts of the sentences false, each on one suite."""
 
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"

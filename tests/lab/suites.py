@@ -24,6 +24,6 @@ SUITES = tuple(os.environ.get("SUITES", "").replace(",", " ").split()) or DEFAUL
 OLDEST, NEWEST = SUITES[0], SUITES[-1]
 """For tests that need one suite, whichever."""
 
-SHARES = 6
+SHARES = 10
 """Into how many shares the lab files are divided that are played by turns; two turns have the same share, one on each
 suite."""
