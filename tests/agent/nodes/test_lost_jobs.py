@@ -50,6 +50,7 @@ NO_SCRIPT = {"BatchFlag": "0", "BatchHost": "n/a"}
         ("it started after its node was asked", row(), {"n1": Looked(START - 1.0, ())}, {}, True, False),
         ("its node does not answer", row(), {}, {}, True, False),
         ("its node booted before", row(), {}, {"n1": START - 1.0}, True, False),
+        ("its node booted in the second of its start", row(), {}, {"n1": START + 1.0}, True, False),
         ("another node of it has lost its power", row(NodeList="n[1-2]"), ITS_STEP, {"n2": NOW - 1}, True, False),
         ("its script is gone, on another node it has a step", row(NodeList="n[1-2]"), NOTHING, {}, True, True),
         ("a task of an array", row("7_3", JobID="9"), {"n1": Looked(NOW, (7,))}, {}, True, True),

@@ -21,6 +21,8 @@ from slurmfab.on_hosts.agent.nodes.states import records, state_of
 YOUNG_SECONDS = 60
 """For so long after its start a job is not judged: its node may still prepare it."""
 
+MARGIN = 2  # seconds by which a node's boot, a difference of two clocks in whole seconds, may be told too late
+
 FIELDS, RUNNING, KNOWN = commands.RUNNING_FIELDS, commands.RUNNING_JOBS, commands.SUBMISSIONS
 SETTLE_SECONDS = 2.0  # after which records are looked at again, as a job may have ended between two questions
 SECONDS = 30.0  # time limit of each question
@@ -43,6 +45,12 @@ class Job(NamedTuple):
     def is_component(self) -> bool:
         """Whether it is part of a heterogeneous job, whose script is in the first one."""
         return "+" in self.id
+
+    @property
+    def ending(self) -> commands.Command:
+        """What has its script wait again, from its beginning, or else ends it."""
+        may_wait = self.is_batch and self.may_requeue
+        return commands.requeue(str(self.number)) if may_wait else commands.cancel([str(self.number)])
 
 
 class Lost(NamedTuple):
@@ -120,7 +128,7 @@ def lost(
         if job.state not in ("RUNNING", "SUSPENDED") or job.start is None or not job.host or is_follower:
             continue
         booted = boots.get(job.host, 0.0)
-        has_rebooted = booted > job.start
+        has_rebooted = booted > job.start + MARGIN
         seen = looked.get(job.host)
         if seen:
             if job.start > seen.at - YOUNG_SECONDS or job.number in seen.jobs:
@@ -220,8 +228,7 @@ class LostJobs(Resource):
             if one.name not in differing or why:
                 left += [why] if why else []
                 continue
-            number = str(one.job.number)
-            context.must(commands.requeue(number) if one.job.may_requeue else commands.cancel([number]))
+            context.must(one.job.ending)
         if left:
             raise ResourceFailed("; ".join(left))
 

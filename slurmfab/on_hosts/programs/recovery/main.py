@@ -25,7 +25,6 @@ from slurmfab.on_hosts.programs import replaced_file, starting
 
 SETTLED = 30  # seconds after slurmctld's start: the first of a registration at which it takes jobs back are some 20
 LOOKS_BACK = 900  # seconds after the start of slurmctld or of a node's slurmd in which jobs are looked at
-MARGIN = 2  # seconds by which a node's boot, a difference of two clocks in whole seconds, may be told too late
 REBOOTED = "Node unexpectedly rebooted"  # slurmctld's reason; with ReturnToService=1 it waits for an administrator
 SLURMS_OWN = r"(?:Not responding|%s)(?: : (?:Not responding|%s))*" % (REBOOTED, REBOOTED)  # one after the other
 DAY, MOST_RETURNS = 86400, 3  # a node that reboots more often in a day has another fault than its power
@@ -67,7 +66,7 @@ def recover(context: Context, memory: str, now: float) -> int:
         register(context, states)
         remembered.update(asked=started, told=False)
     elif now - max([started, *begun]) < LOOKS_BACK:
-        end_jobs(context, config, nodes, states, started=started, now=now)
+        end_jobs(context, config, nodes.values(), started, now)
         remembered["told"] = remembered.get("told") or end_lost(context, config, now)
     replaced_file.write(memory, json.dumps(remembered))
     return 0
@@ -115,45 +114,38 @@ def register(context: Context, states: Mapping[str, NodeState]) -> None:
 
 
 def end_jobs(
-    context: Context,
-    config: Mapping[str, str],
-    nodes: Mapping[str, Mapping[str, str]],
-    states: Mapping[str, NodeState],
-    *,
-    started: float,
-    now: float,
+    context: Context, config: Mapping[str, str], nodes: Iterable[Mapping[str, str]], started: float, now: float
 ) -> None:
-    """End jobs without a process of before the boot of a node of theirs, or of before slurmctld's start if interactive.
+    """End the jobs that are lost, of which no node knows a step.
 
-    slurmctld itself has ended most of them when the nodes registered.
+    slurmctld itself has ended most of them when the nodes registered. What has no script is also judged where no node
+    has booted, if it began before slurmctld did: each job has a step then (PrologFlags=Contain) once its Prolog is over.
     """
-    booted = {name: commands.moment(one.get("BootTime", "")) or 0.0 for name, one in nodes.items()}
-    # Without Contain, an allocation has no process while nobody uses it, and none before its Prolog has ended.
-    has_prolog = any(key == "Prolog" or key.startswith("Prolog[") for key, value in config.items() if value != "(null)")
     gathers = not config.get("JobAcctGatherType", "none").endswith(("none", "(null)"))  # or else sstat knows no step
     is_contained = gathers and "Contain" in config.get("PrologFlags", "")
+    has_prolog = any(key == "Prolog" or key.startswith("Prolog[") for key, value in config.items() if value != "(null)")
     oldest = min(started, now - LONG_PROLOG) if has_prolog else started
-    suspects = {}
-    fields = ("JobID", "State", "BatchFlag", "Requeue", "StartTime", "NodeList", "UserName")
-    for job, state, batch, requeue, start, where, user in commands.jobs(fields, "--array", "--states=R,S").ask(context):
-        began = commands.moment(start)
-        # A job that waits for its nodes to boot is CONFIGURING, which squeue counts among those that run.
-        if began is None or state not in ("RUNNING", "SUSPENDED") or began >= max(started, *booted.values()):
+    boots, suspects = lost_jobs.boots_in(nodes), {}
+    for job in lost_jobs.jobs_in(context.must(lost_jobs.RUNNING, seconds=SECONDS)):
+        if job.start is None or job.start >= max([started, *boots.values()]):
             continue
-        hosts = names_in(context, where)
-        is_left = is_contained and batch == "0" and began < oldest
-        if not is_left and not any(booted.get(host, 0.0) > began + MARGIN for host in hosts):
-            continue
-        if all(host in states and states[host].answers for host in hosts):
-            suspects[job] = (batch == "1" and requeue == "1", where, user)
+        hosts = names_in(context, job.node_list)
+        if all(host in boots for host in hosts):
+            # An allocation of several nodes is judged by all of them.
+            place = job.host or job.node_list
+            looked = {place: lost_jobs.Looked(now, ())} if not job.is_batch and job.start < oldest else {}
+            booted = max(boots[host] for host in ([job.host] if job.host else hosts))
+            one = job._replace(host=place)
+            if lost_jobs.lost([one], now, looked, {place: booted}, has_extern=is_contained):
+                suspects[str(job.number)] = job
     alive = with_processes(context, suspects)
-    for job, (requeued, where, user) in suspects.items():
-        if job not in alive:
-            done = context.run(commands.requeue(job) if requeued else commands.cancel([job]), seconds=SECONDS)
-            became = "waits again" if requeued else "has ended"
+    for number, job in suspects.items():
+        if number not in alive:
+            done = context.run(job.ending, seconds=SECONDS)
+            became = "waits again" if job.ending[0] == "scontrol" else "has ended"
             # It may have ended meanwhile.
             told = "refused by slurmctld: %s" % ascii(done.stderr[-80:]) if done.returncode else became
-            starting.log("job %s of %s had no process left on %s: %s" % (job, user, where, told))
+            starting.log("job %s of %s had no process left on %s: %s" % (job.id, job.user, job.node_list, told))
 
 
 def names_in(context: Context, hostlist: str) -> List[str]:

@@ -34,8 +34,14 @@ def node(state: str = "MIXED", *, name: str = "n1", booted: int = 100, reason: s
     return f"NodeName={name} State={state} BootTime={at(booted)} SlurmdStartTime={at(booted - 5)}{why}"
 
 
-def job(state: str = "RUNNING", *, batch: int = 1, requeue: int = 1, began: int = 300) -> list[str]:
-    return ["7", state, str(batch), str(requeue), at(began), "n1", "ann"]
+def job(
+    state: str = "RUNNING", *, batch: int = 1, requeue: int = 1, began: int = 300, name: str = "7", where: str = "n1"
+) -> str:
+    first = "n1" if batch else "n/a"
+    return "|".join(("7", name, "ann", state, str(batch), first, where, at(began), str(requeue), "\n"))
+
+
+WIDE = [node(booted=9000), node(name="n2")]  # n2 has booted lately
 
 
 class Slurm(Context):
@@ -56,7 +62,7 @@ class Slurm(Context):
             **told,
         }
 
-    def run(self, argv: Sequence[str], *_: Any, env: Any = None, **__: Any) -> subprocess.CompletedProcess[bytes]:
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
         told, words = self.told, " ".join(argv)
         if words == "scontrol ping":
             said = f"Slurmctld(primary) at {told.get('acting', OWN)} is UP\nSlurmctld(backup) at {OWN} is UP\n"
@@ -66,8 +72,9 @@ class Slurm(Context):
         elif "show node" in words:
             said = "\n".join(told["nodes"])
         elif argv[0] == "squeue":
-            mark = env["SQUEUE_FORMAT2"].partition(":")[2].partition(",")[0]
-            said = "".join("".join(field + mark for field in row) + "\n" for row in told["jobs"])
+            said = "".join(told["jobs"])
+        elif words == "scontrol show hostnames n[1-2]":
+            said = "n1\nn2\n"
         elif argv[0] == "sstat":
             said = "".join(f"{one}.extern||\n" for one in told["alive"])
         elif argv[0] == "sdiag":
@@ -131,7 +138,14 @@ def test_nodes_register_once_more_after_each_start_of_slurmctld_and_not_again(me
     [
         ({"jobs": [job()]}, ["scontrol requeue 7"]),
         ({"jobs": [job(requeue=0)]}, ["scancel --quiet -- 7"]),
+        ({"jobs": [job(batch=2)]}, ["scontrol requeue 7"]),
+        ({"jobs": [job(name="9_7")]}, ["scontrol requeue 7"]),
+        ({"jobs": [job(name="6+1")]}, []),
         ({"jobs": [job(batch=0)]}, ["scancel --quiet -- 7"]),
+        ({"jobs": [job(batch=0, where="n[1-2]")], "nodes": WIDE}, ["scancel --quiet -- 7"]),
+        ({"jobs": [job(batch=0, where="n[1-2]")], "nodes": WIDE[:1]}, []),
+        ({"jobs": [job(where="n[1-2]")], "nodes": WIDE}, []),
+        ({"jobs": [job(batch=0, began=110)], "up": 120}, ["scancel --quiet -- 7"]),
         ({"jobs": [job()], "alive": [7]}, []),
         ({"jobs": [job(began=50)]}, []),
         ({"jobs": [job(began=101)]}, []),
