@@ -18,6 +18,7 @@ from stock import Stock
 from suites import SUITES
 
 from slurmfab import lab
+from slurmfab.base.exit_codes import LEFT_OUT
 
 pytestmark = pytest.mark.lab
 
@@ -161,10 +162,15 @@ def test_resume_puts_the_lost_job_of_its_node_back_and_touches_no_other(story: S
     assert story.state(story.kept).startswith("RUNNING")
 
 
-def test_deploy_ends_what_may_not_be_requeued_and_leaves_an_allocation_to_a_person(story: Story) -> None:
-    done = story.hosts.slurmfab("deploy", "--yes")
+def test_deploy_ends_what_may_not_be_requeued_and_leaves_an_allocation_to_a_person_and_all_else_is_done(
+    story: Story,
+) -> None:
+    story.hosts.on("ctl", "rm /usr/local/bin/sstatus")
+    done = ended(story.hosts.slurmfab("deploy", "--yes"), LEFT_OUT)
     assert f"To end it: scancel {story.allocation}" in words_of(done)
-    assert done.returncode == 1, words_of(done)
+    assert "nothing else was started" not in words_of(done)
+    assert "fix the cause, then run the same command again" in words_of(done)
+    story.hosts.on("ctl", "test -x /usr/local/bin/sstatus")
     story.hosts.until("ctl", f"squeue -h -j {story.kept} -o %T", "")
     assert story.living() == story.before
     story.hosts.on("ctl", f"scancel {story.allocation}")

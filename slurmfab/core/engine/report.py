@@ -41,7 +41,7 @@ same command goes on."""
 
 UNKNOWN = "unknown"  # the status of the resource at work on a host when the host was lost: it may have been changed
 
-WITHOUT_FOLLOWERS = ("ssh-login:", "person-home:", "authorized-keys:")
+WITHOUT_FOLLOWERS = ("ssh-login:", "person-home:", "authorized-keys:", "lost-jobs:")
 """The beginnings of ids of resources that nothing depends on: a host where one fails stays in the run."""
 
 DIFFERS = "differs"  # the status of a resource that differs from what is wanted and that a deployment does not change
@@ -168,8 +168,8 @@ class Report:
     def exit_code(self) -> int:
         """The exit code of the process: that of the error that ended the run early, or else by the outcomes.
 
-        0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped, do not let the slurm user in, or
-        do not reach a user's home, and all else is as wanted, 4 if a dry run found something to do.
+        0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped, do not let the slurm user in, do
+        not reach a user's home, or a lost job is left to a person, and all else is as wanted, 4 if a dry run found something to do.
         """
         if self.error_code:
             return self.error_code

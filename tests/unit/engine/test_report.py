@@ -35,6 +35,7 @@ from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 OK = Outcome("user:slurm", "ok")
 CHANGED = Outcome("user:slurm", "changed", (Change("uid", "1001", "64030"),))
 SHUT_OUT = Outcome("ssh-login:slurm", "failed", message="/etc/nologin exists")
+LEFT = Outcome("lost-jobs:running", "failed", message="To end it: scancel 7")
 FAILED = Outcome("service:slurmd", "failed", message="it does not stay active")
 
 
@@ -50,6 +51,7 @@ def report(steps: tuple[Step, ...] = (), lost: dict[str, HostError] | None = Non
         ((Step("slurmd", "n1", (FAILED,)),), {}, 1),
         ((Step("ssh", "n1", (SHUT_OUT,)),), {}, 3),
         ((Step("ssh", "n1", (SHUT_OUT, FAILED)),), {}, 1),
+        ((Step("lost jobs", "c1", (LEFT,)),), {}, 3),
         ((), {"n1": Unreachable("n1", "off")}, 3),
         ((), {"n1": LoginRefused("n1", "no")}, 3),
         ((), {"n1": AgentFailed("n1", "gone")}, 3),

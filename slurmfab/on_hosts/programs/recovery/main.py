@@ -118,8 +118,8 @@ def end_jobs(
 ) -> None:
     """End the jobs that are lost, of which no node knows a step.
 
-    slurmctld itself has ended most of them when the nodes registered. What has no script is also judged where no node
-    has booted, if it began before slurmctld did: each job has a step then (PrologFlags=Contain) once its Prolog is over.
+    slurmctld itself has ended most of them when the nodes registered. What has no script, and began before slurmctld,
+    is also judged where no node has booted: each job has a step (PrologFlags=Contain) once its Prolog is over.
     """
     gathers = not config.get("JobAcctGatherType", "none").endswith(("none", "(null)"))  # or else sstat knows no step
     is_contained = gathers and "Contain" in config.get("PrologFlags", "")
