@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SUITE ?= trixie
 # Lab tests wait for hosts a good part of the time, so that two processors serve four of their processes.
 WORKERS ?= 4
-BLACKOUTS ?= 1-100
+BLACKOUTS ?= 1-108
 LAB_PACKAGES := gcc gpg gpg-agent systemd-container mmdebstrap debian-archive-keyring iproute2 nftables procps util-linux openssh-client
 # What opens the pages of fab report in tests.
 BROWSER_PACKAGES := chromium chromium-driver

@@ -46,7 +46,6 @@ files of `stock.in_turn` are.
 EVERY_TIME = (
     "add_node",
     "bad_hosts",
-    "blackouts",
     "check_cluster",
     "configless",
     "cut_off",

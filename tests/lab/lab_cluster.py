@@ -205,3 +205,28 @@ def eventually(condition: Callable[[], bool], what: str | Callable[[], str], pat
 def decoded(output: str | bytes) -> str:
     """Output of a program as text."""
     return output if isinstance(output, str) else output.decode(errors="replace")
+
+
+SAVED = "test /var/lib/slurm/slurmctld/job_state -nt /run/allocated && echo saved"
+NODES_OUT = "sinfo -h -N -t down,drain,no_respond -o %N | sort -u"
+
+
+def blackout_heals(cluster: DeployedLab, options: str = "") -> None:
+    """Cut the power of all hosts under an allocation, which Slurm itself never ends, and wait for a whole cluster.
+
+    Args:
+        cluster: a cluster with the timer for losses of power, and two nodes in service.
+        options: of salloc, for the slurm user.
+    """
+    ask = f"{AS_SLURM}salloc --no-shell -N2 {options} 2>&1 | sed -n 's,.*Granted job allocation ,,p'"
+    job = cluster.on("ctl", f"{ask}; touch /run/allocated")
+    cluster.until("ctl", SAVED, "saved")
+    hosts = [host.name for host in cluster.lab.hosts]
+    for host in hosts:
+        lab.kill_host(cluster.lab, host)
+    for host in reversed(hosts):
+        lab.start_host(cluster.lab, host)
+    cluster.until("ctl", f"squeue -h -o %i && {NODES_OUT} && scontrol ping | grep -c UP", "1", patience=150)
+    said = cluster.on("ctl", "journalctl -q -u slurmfab-recovery -o cat")
+    assert f"job {job} of slurm had no process left on n[1-2]: has ended" in said, said
+    assert cluster.on("ctl", f"{AS_SLURM}srun -N2 {options} hostname | sort").split() == ["n1", "n2"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lab_cluster import DeployedLab
 
 from slurmfab import lab
+from slurmfab.base.errors import LabError
 
 PLACE = "/var/tmp/lab-power"
 PASSWORD = "open-sesame"
@@ -72,7 +73,10 @@ class PowerSwitch:
         """Switch hosts until the end."""
         while not self.ended.wait(POLL_SECONDS):
             for host, count in self.read.items():
-                asked = self.cluster.on(host, f"cat {PLACE}/requests 2>/dev/null", check=False).splitlines()
+                try:
+                    asked = self.cluster.on(host, f"cat {PLACE}/requests 2>/dev/null", check=False).splitlines()
+                except LabError:  # it is off
+                    continue
                 self.read[host] = len(asked)
                 for line in asked[count:]:
                     self.carry_out(*line.split())
@@ -82,12 +86,17 @@ class PowerSwitch:
         action = word.removeprefix("site-")
         if action in ("soft", "off", "cycle"):
             lab.kill_host(self.cluster.lab, node)
-            self.cluster.on("ctl", f"echo off >{PLACE}/{node}")
+            self.tell(node, "off")
         if action in ("on", "cycle") or (action == "packet" and self.done[-1:] != [f"{word} {node}"]):
-            self.cluster.on("ctl", f"echo on >{PLACE}/{node}")
+            self.tell(node, "on")
             time.sleep(BOOT_SECONDS)
             lab.start_host(self.cluster.lab, node)
         self.done.append(f"{word} {node}")
+
+    def tell(self, node: str, state: str) -> None:
+        """Have the stand-in know what a host is."""
+        with suppress(LabError):  # the controller may have lost its power meanwhile
+            self.cluster.on("ctl", f"echo {state} >{PLACE}/{node}")
 
     def listen(self, nodes: Iterable[str]) -> dict[str, str]:
         """Have n2 hear the magic packets for these hosts; their MAC addresses by host."""

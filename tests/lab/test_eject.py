@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from ejected import KEY, Ejected, Wanted, differing, ejected
-from lab_cluster import AS_SLURM, ended, succeeded
+from lab_cluster import AS_SLURM, blackout_heals, ended, succeeded
 from lab_user import Person, words_of
 from stock import in_turn
 
@@ -49,6 +49,10 @@ def test_scripts_when_they_have_run_on_bare_hosts_then_jobs_of_users_run_there(s
 
 def test_scripts_when_they_have_run_then_the_plan_of_the_cluster_file_is_empty(small: Ejected) -> None:
     assert small.differing() == set(), words_of(small.hosts.slurmfab("plan"))
+
+
+def test_scripts_when_they_have_run_then_a_blackout_heals_without_a_hand(small: Ejected) -> None:
+    blackout_heals(small.hosts)
 
 
 def test_scripts_when_a_host_is_away_then_all_others_are_made_and_the_next_run_makes_it(small: Ejected) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, Founded, ended, found, succeeded
+from lab_cluster import DeployedLab, Founded, blackout_heals, ended, found, succeeded
 from lab_user import words_of
 from stock import Stock
 from suites import SHARES
@@ -196,3 +196,7 @@ def test_a_node_when_the_source_is_away_then_that_is_said_and_with_the_source_it
     succeeded(founded.lab.slurmfab("add-node", *newcomer))
     assert founded.lab.on("ctl", "runuser -u slurm -- srun -N2 hostname | sort | xargs") == "n1 n2"
     succeeded(founded.lab.slurmfab("plan"))
+
+
+def test_a_cluster_on_rpms_after_a_blackout_then_is_whole_without_a_hand(founded: Founded) -> None:
+    blackout_heals(founded.lab)

@@ -198,8 +198,9 @@ class LostJobs(Resource):
 
     def fate(self, one: Lost, context: Context) -> str:
         """What becomes of a lost job, in words."""
-        if self.in_the_way(one, context):
-            return "not running, or told by a person what to do: %s" % one.why
+        way = self.in_the_way(one, context)
+        if way:
+            return "left to you, since %s" % way
         return "%s: %s" % ("in the queue again" if one.job.may_requeue else "ended, as it may not be requeued", one.why)
 
     def in_the_way(self, one: Lost, context: Context) -> str:
@@ -207,16 +208,14 @@ class LostJobs(Resource):
         job = one.job
         if not job.is_batch:
             return (
-                "%s is an allocation without a script; whether its user still sits there, only they know. To end it: "
-                "scancel %s" % (one.name, job.id)
+                "it is an allocation without a script, and only its user knows whether they still sit there. To end it: "
+                "scancel %s" % job.id
             )
         looked = self.looked()
         others = [name for name in context.must(commands.hostnames(job.node_list)).split() if name != job.host]
         left = [name for name in others if name not in looked or job.number in looked[name].jobs]
         if left or job.is_component:
-            rest = (
-                "of %s may still run on %s" % (one.name, ",".join(left)) if left else "%s has several parts" % one.name
-            )
+            rest = "it may still run on %s" % ",".join(left) if left else "it has several parts"
             return "%s. To have it begin anew: scontrol requeue %d" % (rest, job.number)
         return ""
 
@@ -226,7 +225,7 @@ class LostJobs(Resource):
         for one in self.found(context):
             why = self.in_the_way(one, context)
             if one.name not in differing or why:
-                left += [why] if why else []
+                left += ["%s is left to you, since %s" % (one.name, why)] if why else []
                 continue
             context.must(one.job.ending)
         if left:
