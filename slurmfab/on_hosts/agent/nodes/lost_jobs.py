@@ -208,8 +208,8 @@ class LostJobs(Resource):
         job = one.job
         if not job.is_batch:
             return (
-                "it is an allocation without a script, and only its user knows whether they still sit there. To end it: "
-                "scancel %s" % job.id
+                "it is an allocation without a script, and only its user knows whether they still sit there. "
+                "To end it: scancel %s" % job.id
             )
         looked = self.looked()
         others = [name for name in context.must(commands.hostnames(job.node_list)).split() if name != job.host]
