@@ -63,7 +63,7 @@ def recover(context: Context, memory: str, now: float) -> int:
     begun = [commands.moment(one.get("SlurmdStartTime", "")) or 0.0 for one in nodes.values()]
     if remembered.get("asked") != started:
         # By the next time slurmctld has ended what it can, each job as its user wants.
-        register(context, states)
+        register(context, nodes.values(), states)
         remembered.update(asked=started, told=False)
     elif now - max([started, *begun]) < LOOKS_BACK:
         end_jobs(context, config, nodes.values(), started, now)
@@ -98,19 +98,25 @@ def resume(
     return {node: times for node, times in returns.items() if times}
 
 
-def register(context: Context, states: Mapping[str, NodeState]) -> None:
-    """Have nodes with jobs register once more: those that are drained would be taken for resumed."""
-    busy = [
+def register(context: Context, nodes: Iterable[Mapping[str, str]], states: Mapping[str, NodeState]) -> None:
+    """Have nodes register once more that have booted since a job of theirs began.
+
+    No others: until they have, Slurm calls them not responding, and an srun that asks for a job's first step then waits
+    for SlurmctldTimeout. And none that is drained, which would be taken for resumed.
+    """
+    boots, rebooted = lost_jobs.boots_in(nodes), set()
+    latest = max(boots.values(), default=0.0)
+    for job in lost_jobs.jobs_in(context.must(lost_jobs.RUNNING, seconds=SECONDS)):
+        if job.state != "CONFIGURING" and job.start is not None and job.start < latest:
+            rebooted.update(host for host in names_in(context, job.node_list) if job.start < boots.get(host, 0.0))
+    asked = [
         node
-        for node, state in states.items()
-        if state.flags & {"ALLOCATED", "MIXED"}
-        and state.answers
-        and not state.is_drained
-        and not state.flags & UNDER_WAY
+        for node in sorted(rebooted)
+        if states[node].answers and not states[node].is_drained and not states[node].flags & UNDER_WAY
     ]
-    for first in range(0, len(busy), NODES_PER_UPDATE):
+    for first in range(0, len(asked), NODES_PER_UPDATE):
         # UNDRAIN of a node that is not drained does nothing but this (`_require_node_reg` in Slurm's source).
-        context.must(commands.update_nodes(busy[first : first + NODES_PER_UPDATE], "State=UNDRAIN"), seconds=SECONDS)
+        context.must(commands.update_nodes(asked[first : first + NODES_PER_UPDATE], "State=UNDRAIN"), seconds=SECONDS)
 
 
 def end_jobs(

@@ -112,25 +112,29 @@ def later(memory: Path) -> Path:
     [
         ({}, ASKS),
         ({"nodes": [node("ALLOCATED")]}, ASKS),
+        ({"jobs": [job("SUSPENDED")]}, ASKS),
+        ({"jobs": [job("CONFIGURING")]}, []),
+        ({"jobs": []}, []),
+        ({"nodes": [node(booted=9000)]}, []),
+        ({"jobs": [job(began=50)]}, []),
         ({"up": -600}, []),
         ({"acting": "another"}, []),
-        ({"nodes": [node("IDLE")]}, []),
         ({"nodes": [node("MIXED+DRAIN")]}, []),
         ({"nodes": [node("ALLOCATED+NOT_RESPONDING")]}, []),
         ({"nodes": [node("MIXED+MAINTENANCE")]}, []),
         ({"nodes": [node("ALLOCATED+POWERING_UP")]}, []),
-        ({"jobs": [job()]}, ASKS),
     ],
 )
-def test_when_slurmctld_has_been_up_for_half_a_minute_then_nodes_with_jobs_register_once_more(
+def test_when_slurmctld_has_been_up_for_half_a_minute_then_nodes_that_booted_under_jobs_register_once_more(
     memory: Path, told: dict[str, Any], asks: list[str]
 ) -> None:
-    assert changes(memory, **told) == asks
+    assert changes(memory, **{"jobs": [job()], **told}) == asks
 
 
 def test_nodes_register_once_more_after_each_start_of_slurmctld_and_not_again(memory: Path) -> None:
-    assert [changes(memory, queue=1) for _ in range(3)] == [ASKS, [], []]
-    assert changes(memory, up=60) == ASKS
+    lost = job(), job(name="8", began=50)
+    assert [changes(memory, queue=1, jobs=lost, alive=[7]) for _ in range(3)] == [ASKS, [], []]
+    assert changes(memory, up=60, jobs=lost) == ASKS
 
 
 @pytest.mark.parametrize(
