@@ -100,6 +100,7 @@ KINDS = ("all", "all", "all", "twice", "one", "database", "controller", "others"
 PATIENCE = 120  # seconds after the last host's boot in which the cluster is whole
 UNSAVED = 8.0  # seconds within which slurmctld has written what it told, and the uncertainty of the cut itself
 YOUNG = 10  # seconds in which a job that runs for slurmctld may have no process yet
+WAKING = 100  # those in which one waits for its nodes to wake: a little more than `resume_timeout`
 
 JOBS = (
     "sbatch {name} -n{cpus} --wrap 'sleep {seconds}'",
@@ -230,7 +231,7 @@ class Cluster:
             eventually(lambda: not all(map(self.is_on, NODES)), lambda: self.lab.on("ctl", STATES), 120)
         chance = random.Random(-blackout.seed)
         begun, number, last = time.monotonic(), 0, ""
-        while number < 4 or time.monotonic() - begun < blackout.moment:
+        while number < 4 or time.monotonic() - begun < blackout.moment or (self.shape == "asleep" and not self.runs()):
             time.sleep(chance.uniform(0.2, 1))
             number += 1
             name = f"b{blackout.seed}-{number}"
@@ -247,6 +248,10 @@ class Cluster:
                 script = script.format(**words).replace("sbatch", "sbatch --parsable -o /dev/null", 1)
                 last = self.lab.on("ctl", AS_ANN.format(script))
                 self.accepted[name] = (last, time.monotonic())
+
+    def runs(self) -> bool:
+        """Whether a node that slept is awake for its job."""
+        return "RUNNING" in self.lab.on("ctl", "squeue -h -o %T").split()
 
     def loses(self, blackout: Blackout) -> float:
         """Cut the power of the hosts, and give it back to those that had it; when the controller lost it, or 0."""
@@ -297,7 +302,7 @@ class Cluster:
             # One that is put back while it ends has no start.
             begun = 0.0 if start == "N/A" else time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%S"))
             gone = [node for node in hosts_of(where) if job not in steps.get(node, ())]
-            if gone and state != "CONFIGURING" and now - begun > YOUNG:
+            if gone and now - begun > (WAKING if state == "CONFIGURING" else YOUNG):
                 found.append(
                     f"job {job} ({name}) is {state} since {now - begun:.0f} s on {','.join(gone)}, without a process"
                 )
