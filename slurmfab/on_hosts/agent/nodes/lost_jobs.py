@@ -47,10 +47,14 @@ class Job(NamedTuple):
         return "+" in self.id
 
     @property
+    def waits_again(self) -> bool:
+        """Whether its script begins anew once it is taken back."""
+        return self.is_batch and self.may_requeue
+
+    @property
     def ending(self) -> commands.Command:
-        """What has its script wait again, from its beginning, or else ends it."""
-        may_wait = self.is_batch and self.may_requeue
-        return commands.requeue(str(self.number)) if may_wait else commands.cancel([str(self.number)])
+        """What has it wait again, or else ends it."""
+        return commands.requeue(str(self.number)) if self.waits_again else commands.cancel([str(self.number)])
 
 
 class Lost(NamedTuple):

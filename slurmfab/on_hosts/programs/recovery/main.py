@@ -148,7 +148,7 @@ def end_jobs(
     for number, job in suspects.items():
         if number not in alive:
             done = context.run(job.ending, seconds=SECONDS)
-            became = "waits again" if job.ending[0] == "scontrol" else "has ended"
+            became = "waits again" if job.waits_again else "has ended"
             # It may have ended meanwhile.
             told = "refused by slurmctld: %s" % ascii(done.stderr[-80:]) if done.returncode else became
             starting.log("job %s of %s had no process left on %s: %s" % (job.id, job.user, job.node_list, told))
