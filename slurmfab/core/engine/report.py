@@ -169,7 +169,8 @@ class Report:
         """The exit code of the process: that of the error that ended the run early, or else by the outcomes.
 
         0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped, do not let the slurm user in, do
-        not reach a user's home, or a lost job is left to a person, and all else is as wanted, 4 if a dry run found something to do.
+        not reach a user's home, or a lost job is left to a person, and all else is as wanted, 4 if a dry run found
+        something to do.
         """
         if self.error_code:
             return self.error_code
