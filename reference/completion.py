@@ -17,6 +17,7 @@ from slurmfab.commands.checks.runner import ORDER as CHECK_GROUPS
 from slurmfab.commands.drill.drills import DRILLS
 from slurmfab.commands.quickcheck.running import CHECKS as QUICKCHECKS
 from slurmfab.core.impact.disruptive_changes import KNOWN as DISRUPTIONS
+from slurmfab.core.plan.plan import PARTS, PHASES
 
 TEXT = Takes()
 FILE, DIRECTORY = Takes(takes.FILE), Takes(takes.DIRECTORY)
@@ -33,6 +34,8 @@ def some_of(*choices: str) -> Takes:
     """Some words, with commas between them."""
     return Takes(takes.CHOICES, many=True, choices=choices)
 
+
+PHASE_WORDS = some_of(*(phase.word for phase in PHASES), *PARTS)
 
 EVERYWHERE: Mapping[str, Takes] = {
     "account": Takes(takes.ACCOUNTS, many=True),
@@ -101,6 +104,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("add-user", "groups"): TEXT,
     ("check-cluster", "only"): some_of(*CHECK_GROUPS, OWN_CHECKS),
     ("check-gpus", "hosts"): NODES,
+    ("deploy", "only"): PHASE_WORDS,
     ("drain", "hosts"): NODES,
     ("drill", "drills"): some_of(*DRILLS),
     ("drill", "node"): Takes(takes.NODES),
@@ -119,6 +123,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("lab-up", "unified"): TEXT,
     ("logs", "target"): HOSTS,
     ("monitoring-files", "output"): DIRECTORY,
+    ("plan", "only"): PHASE_WORDS,
     ("quickcheck", "hosts"): NODES,
     ("quickcheck", "only"): some_of(*QUICKCHECKS),
     ("quickcheck", "user"): Takes(takes.USERS),

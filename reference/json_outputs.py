@@ -27,6 +27,7 @@ from slurmfab.commands.support_bundle.making import Written
 from slurmfab.commands.update.plan import UpdatePlan
 from slurmfab.commands.upgrade.plan import UpgradePlan
 from slurmfab.commands.usage.showing import Told
+from slurmfab.core.engine.commands import PhaseList
 from slurmfab.core.engine.report import Report
 from slurmfab.core.status.cluster_state import Status
 from slurmfab.on_hosts.programs.user_tools.slint import SlintJson
@@ -60,6 +61,7 @@ RUNS = (
 
 OUTPUTS = (
     Output("run", "Runs", Report, RUNS),
+    Output("phases", "Phases", PhaseList, ("phases",)),
     Output("update-plan", "Plan of an update", UpdatePlan, ("update --plan",)),
     Output("import", "Import", Imported, ("import",)),
     Output("status", "Status", Status, ("status",)),

@@ -69,6 +69,7 @@ GROUPS: tuple[Group, ...] = (
             cluster_file.init,
             deploy.deploy,
             deploy.plan,
+            deploy.phases,
             cluster_file.import_,
             munge.rotate_munge_key,
             munge.rotate_jwt_key,

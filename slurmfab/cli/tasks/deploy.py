@@ -8,12 +8,15 @@ from slurmfab.base.exit_codes import DONE
 from slurmfab.cli.tasks.command import command, names, number
 from slurmfab.cli.tasks.options import APPROVALS, CONNECTION, Common
 
+ONLY = "only these phases, and what they cannot be without, such as munge-key,slurm-conf; see phases"
+
 
 @command(
-    iterable=["allow"],
+    iterable=["allow", "only"],
     help={
         **CONNECTION,
         **APPROVALS,
+        "only": ONLY,
         "plan": "carry out this saved plan, and nothing else",
         "retry_failed": "only the hosts that earlier runs left out",
         "hosts": "hostlist; first contact: the first host becomes the controller; later: only these hosts",
@@ -25,6 +28,7 @@ def deploy(
     common: Common,
     *,
     allow: list[str],
+    only: list[str],
     hosts: str = "",
     plan: str = "",
     drain_first: bool = False,
@@ -44,12 +48,14 @@ def deploy(
 ) -> int:
     """Make the hosts what the cluster file says.
 
-    What is right already is not touched. Without a cluster file, --hosts is the first contact, which writes it. Exit
+    What is right already is not touched. Without a cluster file, --hosts is the first contact, which writes it. With
+    --only, phases that are left out are compared and told, and neither changed nor part of the exit code. Exit
     codes: 0 done, 1 failed, 2 wrong input, 3 done, but some hosts were left out; --retry-failed continues with those.
 
     Examples:
         fab deploy --hosts 'n1,n[2-5]' --user admin   # or --hosts @inventory.yml:cluster
         fab deploy
+        fab deploy --only munge-key,slurm-conf
     """
     from slurmfab.cluster.inventory.connection_options import ConnectionOptions
     from slurmfab.core.engine import commands
@@ -58,7 +64,7 @@ def deploy(
     where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     contact = ConnectionOptions(*where, controller_computes)
     approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
-    options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake)
+    options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake, names(only))
     carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
     return with_checks(common, carry_out(common.cluster, options, contact, common.output))
 
@@ -84,17 +90,20 @@ def first_contact() -> ModuleType:
 
 
 @command(
+    iterable=["only"],
     help={
         **CONNECTION,
+        "only": ONLY,
         "hosts": "only these hosts; without a cluster file: show what a first contact would do with them",
         "save": "write the plan to this file, for deploy --plan",
         "move_ids": APPROVALS["move_ids"],
         "prune": APPROVALS["prune"],
-    }
+    },
 )
 def plan(
     common: Common,
     *,
+    only: list[str],
     hosts: str = "",
     save: str = "",
     move_ids: bool = False,
@@ -115,7 +124,7 @@ def plan(
 
     Examples:
         fab plan --hosts 'n[1-2]' --json -
-        fab plan --save tonight.json
+        fab plan --only slurm-conf --save tonight.json
         fab plan --hosts 'n1,n[2-5]' --user admin
     """
     from slurmfab.cluster.inventory.connection_options import ConnectionOptions
@@ -124,9 +133,26 @@ def plan(
 
     where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     contact = ConnectionOptions(*where, controller_computes)
-    options = DeployOptions(hosts, approvals=Approvals(move_ids=move_ids, prune=prune))
+    approvals = Approvals(move_ids=move_ids, prune=prune)
+    options = DeployOptions(hosts, approvals=approvals, only=names(only))
     carry_out = first_contact().preview if commands.is_first_contact(common.cluster, options) else commands.plan
     return carry_out(common.cluster, options, save, contact, common.output)
+
+
+@command(common=("json",))
+def phases(common: Common) -> None:
+    """List the phases of a deployment in order, for --only.
+
+    Each has a line on what it brings about. Further words mean several phases, or a part of one. Exit codes: 0 listed,
+    2 wrong input.
+
+    Examples:
+        fab phases
+        fab phases --json -
+    """
+    from slurmfab.core.engine import commands
+
+    commands.show_phases(common.output)
 
 
 @command(

@@ -62,9 +62,9 @@ ACCOUNTING_SUBJECTS = ("qos ", "account ", "user ")
 
 
 SUMMARY = (
-    Key("run", "record.run", text="its id"), Key("command", "record.command"), Key("undoes", "record.undoes"),
-    Key("by", "record.by"), "begun", "ended", Key("hosts", "record.hosts"), "outcome", "changed",
-    Key("lost", "record.lost"), Key("error", "record.error"),
+    Key("run", "record.run", text="its id"), Key("command", "record.command"), Key("only", "record.only"),
+    Key("undoes", "record.undoes"), Key("by", "record.by"), "begun", "ended", Key("hosts", "record.hosts"), "outcome",
+    "changed", Key("lost", "record.lost"), Key("error", "record.error"),
 )  # fmt: skip
 
 
@@ -153,8 +153,13 @@ def overview(records: Iterable[Record], path: Path) -> str:
     rows = [(one.run, at(one), one.by, fold(one.hosts), result_text(one)) for one in records]
     if not rows:
         return no_runs_text(path)
-    changes = (f"    {changes_text(one)}" for one in records)
+    changes = (f"   {chosen(one)}{':' if one.only else ''} {changes_text(one)}" for one in records)
     return "\n".join(line for pair in zip(table(rows, width=0), changes, strict=True) for line in pair)
+
+
+def chosen(one: Record) -> str:
+    """The option by which a run was about some phases, after a space; empty where it was about all."""
+    return f" --only {','.join(one.only)}" if one.only else ""
 
 
 def at(one: Record) -> str:
@@ -235,7 +240,10 @@ def files_of(outcome: Outcome) -> tuple[str, ...]:
 def text(one: Record) -> str:
     """A run in full: by whom, when, why it failed, and its changes, folded over hosts."""
     until = f" to {one.ended.astimezone():%H:%M:%S}" if one.ended else ""
-    lines = [f"{one.run}: {result_text(one)}", f"{one.command} by {one.by}, {at(one)}{until}, on {fold(one.hosts)}"]
+    lines = [
+        f"{one.run}: {result_text(one)}",
+        f"{one.command}{chosen(one)} by {one.by}, {at(one)}{until}, on {fold(one.hosts)}",
+    ]
     lines += [f"It undoes {one.undoes} and all later runs."] if one.undoes else []
     lines += [f"    {line}" for line in one.error.splitlines()]
     for phase, hosts, changes in fold_steps(one.steps):

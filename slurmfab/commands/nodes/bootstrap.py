@@ -218,6 +218,8 @@ def introduce(
 
     `may_install`: says whether given hosts get python3. Raises SlurmfabError for another cluster's hosts, or silence.
     """
+    if options.only:
+        raise InputError(f"--only needs a cluster file, and there is no {path} yet; a first contact has all phases.")
     ssh = membership.first_ssh(options.hosts, connection_options)
     progress, name, allowed = output.progress(), connection_options.name, options.approvals.allowed
     with progress.during("discovering", map(discovery.text_of, expand_endpoints(options.hosts))):

@@ -1,4 +1,4 @@
-"""The commands `fab deploy` and `fab plan`, from their options to the exit code.
+"""The commands `fab deploy`, `fab plan` and `fab phases`, from their options to the exit code.
 
 Loading the modules that plan and change takes as long as hosts take to answer, so both are done at once: this module
 imports at its top what the first request needs, and the other modules after that request was sent.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,12 +25,32 @@ from slurmfab.core.impact.approvals import DeployOptions
 
 if TYPE_CHECKING:
     from slurmfab.core.engine.report import Report
+    from slurmfab.core.plan.plan import Choice
 
 SWITCH_INTERVAL = 0.0005
 """Seconds after which a busy thread yields to a waiting one (sys.setswitchinterval) while modules are loaded.
 
 With Python's default of 0.005 s every packet of every host would wait that long for the main thread.
 """
+
+
+@dataclass(frozen=True)
+class PhaseWord:
+    """A word for `--only`."""
+
+    word: str
+    about: str  # what it brings about, or what it stands for
+    phases: tuple[str, ...]  # the names of its phases, as outputs have them
+    also: tuple[str, ...]  # the words of further phases that it cannot be without, in their order
+
+
+@dataclass(frozen=True)
+class PhaseList:
+    """The phases of a deployment."""
+
+    version: int  # of this format: 1
+    phases: tuple[PhaseWord, ...]  # in the order of a deployment
+    words: tuple[PhaseWord, ...]  # further words, for several phases or for a part of one
 
 
 def is_first_contact(cluster: str, options: DeployOptions) -> bool:
@@ -52,10 +72,11 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
     path = loading.named_path(cluster)
     known = loading.load(path)
     refuse_connection_options(cluster, connection_options)
+    only = choice(options)
     hosts = retry.hosts_to_retry(known, output.progress().line) if options.retry_failed else options.hosts
     if hosts is None:
         return DONE
-    run_options = RunOptions("deploy", options.approvals, wakes=options.wake, asks=not options.yes)
+    run_options = RunOptions("deploy", options.approvals, wakes=options.wake, asks=not options.yes, only=only)
     run = start(known, hosts, output, run_options, accept_new=connection_options.accept_new)
     return perform(run, output, deploy_and_accept)
 
@@ -81,6 +102,40 @@ def refuse_wrong_options(options: DeployOptions) -> None:
         require_known(options.approvals)
 
 
+def choice(options: DeployOptions) -> Choice | None:
+    """The phases that `--only` chooses; `None` for all.
+
+    Raises InputError for words that no phase has, and for options that are about phases which are left out.
+    """
+    if not options.only:
+        return None
+    from slurmfab.core.plan.plan import PRUNING, as_word, choose
+
+    only = choose(options.only)
+    if options.approvals.move_ids:
+        raise InputError("--move-ids stops daemons, and phases of all kinds start them again; leave out --only.")
+    if options.approvals.prune and not only.phases & {*PRUNING}:
+        about = ", ".join(map(as_word, PRUNING))
+        raise InputError(f"--prune is about {about}, which --only {','.join(only.words)} leaves out.")
+    return only
+
+
+def show_phases(output: Output) -> None:
+    """Print the words for phases, in the order of a deployment; also as JSON."""
+    from slurmfab.base.terminal import table
+    from slurmfab.core.plan.plan import PARTS, PHASES, with_needs
+
+    def described(word: str, about: str, names: tuple[str, ...]) -> PhaseWord:
+        found = with_needs(names).difference(names)
+        return PhaseWord(word, about, names, tuple(one.word for one in PHASES if one.name in found))
+
+    phases = tuple(described(one.word, one.about, (one.name,)) for one in PHASES)
+    words = tuple(described(word, about, names) for word, (about, names) in PARTS.items())
+    output.write_json(PhaseList(1, phases, words))
+    rows = table([(one.word, one.about) for one in (*phases, *words)], width=0)
+    write("\n".join((*rows[: len(phases)], "", "Further words:", *rows[len(phases) :])), output.stream)
+
+
 def deploy_and_accept(run: Run) -> None:
     """Deploy, then run a test job on each new node and let the nodes that pass into service."""
     ask_and_load(run)
@@ -88,7 +143,8 @@ def deploy_and_accept(run: Run) -> None:
     from slurmfab.core.engine import converge as deployment
 
     deployment.deploy(run)
-    acceptance.accept_new_nodes(run)
+    if run.takes("new nodes"):
+        acceptance.accept_new_nodes(run)
 
 
 def plan(cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output) -> int:
@@ -107,13 +163,15 @@ def plan(cluster: str, options: DeployOptions, save: str, connection_options: Co
     from slurmfab.core.engine import saved_plan
 
     refuse_connection_options(cluster, connection_options)
+    only = choice(options)
     path = loading.named_path(cluster)
     if save:
         saved_plan.refuse_other_file(Path(save))
     files = saved_plan.Files.of(path)
     known = loading.load(path)
     digest_key = saved_plan.new_key() if save else ""
-    run = start(known, options.hosts, output, RunOptions("plan", options.approvals, digest_key=digest_key))
+    run_options = RunOptions("plan", options.approvals, digest_key=digest_key, only=only)
+    run = start(known, options.hosts, output, run_options)
     report = show_plan(run, output)
     if save:
         saved_plan.save(saved_plan.from_run(run, files), Path(save))

@@ -15,7 +15,7 @@ from slurmfab.core.engine.planning import exclude_lying_authority, exclude_unfit
 from slurmfab.core.engine.report import Report, Step
 from slurmfab.core.engine.requests import gather, hosts_to_ask, request_apply, require_claim, take_claim
 from slurmfab.core.engine.run import Run
-from slurmfab.core.plan.plan import PHASES, Phase, Plan, make_plan
+from slurmfab.core.plan.plan import PHASES, Phase, Plan, as_word, make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -31,6 +31,15 @@ def deploy(run: Run) -> Report:
     """
     with_job_safety(run, lambda job_safety: converge_differences(run, job_safety))
     return run.report()
+
+
+def compare_others(run: Run) -> None:
+    """Compare the phases that the run leaves out once more, since its changes may be why something differs there."""
+    lock = run.inventory.lock
+    plan_input = exclude_unfit_hosts(run, gather(run, run.remaining(hosts_to_ask(run)), may_prepare=False))
+    run.update_lock(lock)  # the hosts' word counts where a survey has judged it
+    others = [phase for phase in PHASES if not run.takes(phase.name)]
+    run.note_others(compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts), others)))
 
 
 def with_job_safety(run: Run, work: Callable[[JobSafety], None]) -> None:
@@ -58,6 +67,7 @@ def converge_differences(run: Run, job_safety: JobSafety) -> None:
     one phase can cause a difference in a later one.
     """
     plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True))
+    tell_companions(run, steps)
     id_migration.print_planned(run, steps)
     notices.tell(run, plan_input, steps)
     other_hardware = drift.other_hardware(plan_input, run.hosts)
@@ -71,7 +81,7 @@ def converge_differences(run: Run, job_safety: JobSafety) -> None:
         )
     if any(phase.prepares for phase in differing(steps)):
         first = PHASES.index(differing(steps)[0])
-        converge(run, plan_input, [phase for phase in PHASES[first:] if phase.prepares])
+        converge(run, plan_input, [phase for phase in chosen_phases(run, first) if phase.prepares])
         id_migration.print_done(run)
         told = tuple(notices.counted_by_slurmd(plan_input))
         plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True))
@@ -79,7 +89,22 @@ def converge_differences(run: Run, job_safety: JobSafety) -> None:
         notices.tell_folded(run, (one for one in notices.counted_by_slurmd(plan_input) if one not in told))
     if differing(steps):
         first = PHASES.index(differing(steps)[0])
-        converge(run, plan_input, [phase for phase in PHASES[first:] if not phase.prepares])
+        converge(run, plan_input, [phase for phase in chosen_phases(run, first) if not phase.prepares])
+    if run.only and run.steps:
+        compare_others(run)
+
+
+def chosen_phases(run: Run, first: int) -> tuple[Phase, ...]:
+    """The phases from a number on that the run carries out."""
+    return tuple(phase for phase in PHASES[first:] if run.takes(phase.name))
+
+
+def tell_companions(run: Run, steps: Iterable[Step]) -> None:
+    """Tell in which phases the run has something to do that `--only` does not name."""
+    if only := run.only:
+        also = [as_word(phase.name) for phase in differing(steps) if phase.name not in only.named]
+        if also:
+            run.progress.line(f"--only {','.join(only.words)} cannot be without {', '.join(also)}, where hosts differ.")
 
 
 def survey_until_safe(
@@ -107,6 +132,7 @@ def dry_run(run: Run) -> Report:
     plan_input, steps = survey(run, may_prepare=False)
     job_safety = JobSafety(run)
     job_safety.assess(plan_input, steps)
+    tell_companions(run, steps)
     notices.tell(run, plan_input, steps)
     run.record_steps(*drift.with_drift(plan_input, steps))
     job_safety.report_left_drained()
@@ -124,7 +150,10 @@ def survey(run: Run, *, may_prepare: bool) -> tuple[PlanInput, list[Step]]:
     exclude_without_packages(run, plan_input)
     steps = compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts)))
     exclude_lying_authority(run, plan_input, steps)
-    return plan_input, steps
+    if run.widens(steps):
+        return survey(run, may_prepare=may_prepare)
+    run.note_others(steps)
+    return plan_input, run.chosen(steps)
 
 
 def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:
@@ -156,10 +185,11 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
         else:
             steps.extend(answer)
             run.progress.host_done(host)
-    run.note_survey(steps)
+    chosen = run.chosen(steps)
+    run.note_survey(chosen)
     run.require_controller()
-    refused_files.refuse_unparsable(run, steps)
-    refused_files.refuse_unknown(steps)
+    refused_files.refuse_unparsable(run, chosen)
+    refused_files.refuse_unknown(chosen)
     order = {name: number for number, name in enumerate(plan.hosts)}
     return sorted(steps, key=lambda step: order[step.host])
 

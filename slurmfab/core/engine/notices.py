@@ -84,9 +84,11 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
         run.progress.line(line)
     tell_folded(run, enforcing(plan_input))
-    tell_folded(run, root_jobs(plan_input))
-    tell_folded(run, users_beside_slurmctld(plan_input))
-    tell_folded(run, counted_by_slurmd(plan_input))
+    if not plan_input.files_stay:
+        tell_folded(run, root_jobs(plan_input))
+        tell_folded(run, counted_by_slurmd(plan_input))
+    if run.takes("login hosts"):
+        tell_folded(run, users_beside_slurmctld(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, mig.notices(plan_input))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))

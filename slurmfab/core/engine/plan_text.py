@@ -8,6 +8,7 @@ from typing import NamedTuple
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.core.engine.report import DIFFERS, Report, Step, failures, fold_steps
+from slurmfab.core.engine.summary import left_out
 from slurmfab.core.impact.approvals import task_that_allows
 from slurmfab.core.impact.disruptive_changes import format_disruption
 from slurmfab.core.impact.forecast import Forecast, Label
@@ -34,6 +35,8 @@ def plan_text(report: Report, steps: Sequence[Step]) -> str:
     lines: list[str] = []
     for part in (overview(steps), slurm_part(report.forecast), refusals(report), details(steps)):
         lines += [*part, ""] if part else []
+    if left := left_out(report):
+        lines += [*left, ""]
     lines += failures((), report.failed_hosts)
     return "\n".join([*lines, count_text(report)])
 

@@ -18,7 +18,7 @@ from slurmfab.core.engine.run import Run, RunHooks, RunOptions
 from slurmfab.core.engine.saved_plan import PlanOutdated, SavedPlan
 from slurmfab.core.engine.session import Output
 from slurmfab.core.impact.approvals import DeployOptions
-from slurmfab.core.plan.plan import PHASES
+from slurmfab.core.plan.plan import PHASES, choose
 
 PREPARING = frozenset(phase.name for phase in PHASES if phase.prepares)
 """Names of the phases that prepare a host; the other phases are planned on the facts after them."""
@@ -59,7 +59,12 @@ def start_run(
         raise PlanOutdated(changed_since.format_refusal(plan, lines, is_prepared=False))
     approvals = replace(options.approvals, move_ids=plan.move_ids, prune=plan.prune)
     run_options = RunOptions(
-        "deploy", approvals, digest_key=plan.digest_key, installs_python=False, asks=not options.yes
+        "deploy",
+        approvals,
+        digest_key=plan.digest_key,
+        installs_python=False,
+        asks=not options.yes,
+        only=choose(plan.only) if plan.only else None,
     )
     verifier = PlanVerifier(plan)
     hooks = RunHooks(save_lock=file_writing.save_lock, check_survey=verifier.check_survey)
@@ -78,6 +83,7 @@ def refuse_other_options(options: DeployOptions, connection_options: ConnectionO
     """Refuse options that would change what the plan does. Raises InputError if one of them was given."""
     given = {
         "--hosts": bool(options.hosts),
+        "--only": bool(options.only),
         "--retry-failed": options.retry_failed,
         "the options of a first contact": connection_options != ConnectionOptions(),
     }

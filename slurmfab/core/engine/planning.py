@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from slurmfab.base.errors import UNCHANGED, HostFailed, InputError, Unreachable, refuse
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import (
@@ -29,6 +30,7 @@ from slurmfab.core.engine.run import Run
 from slurmfab.core.impact.approvals import Approvals
 from slurmfab.core.impact.disruptive_changes import LOST_LIMITS
 from slurmfab.core.plan import mig, registry_authority
+from slurmfab.core.plan.phases import rest
 from slurmfab.core.plan.phases.database import require_slurmdbd
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import LocalInput, PlanInput
@@ -103,12 +105,14 @@ def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_script
         run.exclude(host, HostFailed(host, reason))
     run.require_controller()
     fit = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
-    plan_input = make_plan_input(inventory, fit, local, approvals)
+    files_stay = not run.takes("slurm.conf")
+    plan_input = make_plan_input(inventory, fit, local, approvals, files_stay=files_stay)
     if doubtful := doubtful_authority(run, plan_input):
         run.require_controller()
         fit = {host: fact for host, fact in fit.items() if host != doubtful}
-        plan_input = make_plan_input(inventory, fit, local, approvals)
+        plan_input = make_plan_input(inventory, fit, local, approvals, files_stay=files_stay)
     older_copy.refuse(run, plan_input.conf_before.nodes)
+    refuse_keys_for_some(run, plan_input)
     refuse_unfit(inventory, plan_input, hosts=run.hosts, failed=run.failed_hosts, allowed=approvals.allowed)
     if silent := [host for host, error in run.failed_hosts.items() if isinstance(error, Unreachable)]:
         addresses.refuse_lost(plan_input, silent)
@@ -156,13 +160,19 @@ def exclude_lying_authority(run: Run, plan_input: PlanInput, steps: Iterable[Ste
 
 
 def make_plan_input(
-    inventory: Inventory, facts: Mapping[str, HostFacts], local: LocalInput, approvals: Approvals
+    inventory: Inventory,
+    facts: Mapping[str, HostFacts],
+    local: LocalInput,
+    approvals: Approvals,
+    *,
+    files_stay: bool = False,
 ) -> PlanInput:
     """The input of a plan, with the lock as the facts complete it.
 
     Args:
         inventory: the cluster file, and the lock before.
         facts: of the hosts that are fit.
+        files_stay: whether the run leaves Slurm's files as they are.
 
     Raises:
         IdConflict: the hosts' UIDs and GIDs contradict each other.
@@ -171,12 +181,37 @@ def make_plan_input(
     may_move, may_lose = approvals.move_ids, LOST_LIMITS in approvals.allowed
     lock = pin(inventory.cluster, inventory.lock, facts, move_ids=may_move, may_lose=may_lose)
     found = PlanInput(
-        cluster=inventory.cluster, lock=lock, facts=facts, move_ids=may_move, prune=approvals.prune, **vars(local)
+        cluster=inventory.cluster,
+        lock=lock,
+        facts=facts,
+        move_ids=may_move,
+        prune=approvals.prune,
+        files_stay=files_stay,
+        **vars(local),
     )
     if not inventory.cluster.registry and not lock.registry_ca:
         return found
     taken = registry_authority.judge(found, approvals.allowed)
     return replace(found, lock=replace(lock, registry_ca=taken.certificate))
+
+
+def refuse_keys_for_some(run: Run, plan_input: PlanInput) -> None:
+    """Refuse, by InputError, a run without some of the hosts that share a key, if the controller is to make a new one.
+
+    These hosts would keep another key; and without the controller, the others would get none.
+    """
+    facts = plan_input.controller_facts
+    shared = (
+        ("munge", "munge key", facts.munge_key, plan_input.members),
+        ("token keys", "key of tokens", facts.jwt_key, rest.proving(plan_input)),
+    )
+    for phase, what, key, hosts in shared:
+        outside = [host for host in hosts if host not in run.hosts]
+        if outside and not key and run.takes(phase):
+            raise InputError(
+                f"{run.controller} has no {what}. All hosts that share it have to get the new one, and this run is not "
+                f"about {fold(outside)}. First, without --hosts or --retry-failed: {FAB} deploy. Nothing was changed."
+            )
 
 
 def refuse_unfit(

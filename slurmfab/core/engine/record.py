@@ -56,6 +56,7 @@ class Record:
     timeline: tuple[Mark, ...] = ()
     lost: Mapping[str, str] = field(default_factory=dict)  # the hosts that were left out, each with the reason
     undoes: str = ""  # the id of the run that it undid; empty for other commands
+    only: tuple[str, ...] = ()  # words for the phases that it was about; empty for all
     # the text of the cluster file that was deployed; null if it could not be read
     cluster_file: str | None = field(default=None, repr=False)
     # the content of the lock; null if it could not be read
@@ -92,6 +93,7 @@ class StoredRecord:
     timeline: tuple[StoredMark, ...] = ()
     lost: Mapping[Phrase, Text]
     undoes: Phrase = ""
+    only: tuple[Phrase, ...] = ()
     cluster_file: str | None = None
     lock: Mapping[str, Any] | None = None
 
@@ -127,7 +129,7 @@ def finish(run: Run, error: str = "") -> None:
 
 def completes_interrupted(run: Run) -> bool:
     """Whether the run before was interrupted, and this one brought all hosts to the wanted state or found them so."""
-    if run.options.command not in CONVERGING or set(run.hosts) != set(run.inventory.cluster.hosts):
+    if run.options.command not in CONVERGING or run.options.only or set(run.hosts) != set(run.inventory.cluster.hosts):
         return False
     before = [path for path in sorted(directory(run.inventory.path).glob("*.json")) if path != path_of(run)][-1:]
     try:

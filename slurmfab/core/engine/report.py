@@ -115,7 +115,7 @@ class Mark(NamedTuple):
     "version", "command", "cluster", "hosts", Key("exit_code", text="of the task"), Key("seconds", digits=3),
     Key("lost", "reasons"), "steps", Key("slurm_conf", "forecast.labels"), Key("daemons", "forecast.renewal"),
     Key("dangers", "forecast.disruptions"), Key("refused", "is_refused"), "jobs", "left_drained", "other_hardware",
-    "not_met", "timeline",
+    "not_met", "timeline", "only", "others",
 )  # fmt: skip
 @dataclass(frozen=True)
 class Report:
@@ -144,6 +144,9 @@ class Report:
     not_met: Mapping[str, str] = field(default_factory=dict)
     # the resources that a survey found to differ: host, phase and id
     differed: frozenset[tuple[str, str, str]] = frozenset()
+    # the words of `--only`; empty where all phases were carried out. Exit codes are about these phases then
+    only: tuple[str, ...] = ()
+    others: tuple[Step, ...] = ()  # what differs in phases that `--only` leaves out, and stays so
 
     @property
     def changes(self) -> int:

@@ -60,12 +60,12 @@ def with_controller(records: Iterable[Record], controller: str, failed: tuple[st
 def failed_before(records: Iterable[Record], hosts: Iterable[str]) -> tuple[str, ...]:
     """The hosts that failed or were excluded in the last run that was about them.
 
-    A run that was interrupted or stopped early counts as failed on all of its hosts. `records`: the records of the
-    cluster, oldest first.
+    A run that was interrupted or stopped early counts as failed on all of its hosts; one of some phases alone does not
+    count. `records`: the records of the cluster, oldest first.
     """
     succeeded: dict[str, bool] = {}
     for one in records:
-        if one.command in NOT_DEPLOYING:
+        if one.command in NOT_DEPLOYING or one.only:
             continue
         is_complete = one.ended is not None and not one.error
         failed = {*one.lost, *(step.host for step in one.steps if step.has_failed)}

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster.facts import HostFacts
     from slurmfab.cluster.inventory.shared_files import FilesRead
     from slurmfab.core.impact.job_tally import JobTally
+    from slurmfab.core.plan.plan import Choice
     from slurmfab.core.plan.plan_input import PlanInput
 
 
@@ -49,6 +50,7 @@ class RunOptions:
     not_met: Mapping[str, str] = field(default_factory=dict)
     asks: bool = False  # whether the user is asked, on a terminal, before what cannot be undone
     patience: int = CONNECT_SECONDS  # how long a host may take to accept a connection, in seconds
+    only: Choice | None = None  # the phases that are carried out; `None` for all
 
 
 ResourcesByHost = Mapping[str, tuple[Any, ...]]  # the resources of a phase, by host
@@ -176,6 +178,8 @@ class Run:
         self._hosts = hosts
         self._steps: list[Step] = []
         self._differed: set[tuple[str, str, str]] = set()
+        self.only = options.only
+        self._others: tuple[Step, ...] = ()
         self._failed_hosts: dict[str, HostError] = {}
         self._other_hardware: tuple[str, ...] = ()
         self._job_impact = JobImpact()
@@ -239,11 +243,30 @@ class Run:
             error_code=self._error_code,
             not_met=self.options.not_met,
             differed=frozenset(self._differed),
+            only=self.only.words if self.only else (),
+            others=self._others,
         )
 
     def note_survey(self, steps: Iterable[Step]) -> None:
         """Note which resources a survey found to differ, for the number of changes at the end."""
         self._differed |= resource_keys(steps, WOULD_CHANGE)
+
+    def takes(self, phase: str) -> bool:
+        """Whether the run carries out a phase, by its name."""
+        return self.only is None or phase in self.only.phases
+
+    def widens(self, steps: Iterable[Step]) -> bool:
+        """Whether a survey shows that phases of `--only` are changed that others have to follow; these come with it."""
+        before, self.only = self.only, self.only and self.only.widened(step.phase for step in steps if step.differs)
+        return self.only != before
+
+    def chosen(self, steps: Iterable[Step]) -> list[Step]:
+        """Those of a survey's steps that are about phases which the run carries out."""
+        return [step for step in steps if self.takes(step.phase)]
+
+    def note_others(self, steps: Iterable[Step]) -> None:
+        """Note what differs in phases that the run does not carry out."""
+        self._others = tuple(step for step in steps if step.differs and not self.takes(step.phase))
 
     def record_steps(self, *steps: Step) -> None:
         """Add what was done, just when it has ended; called from several threads."""

@@ -87,6 +87,7 @@ class SavedPlan:
     hosts: str  # hostlist of the hosts in the plan
     move_ids: bool  # whether `--move-ids` allows it to change the owner of files
     prune: bool = False  # whether it removes accounts and users that the cluster file does not name
+    only: tuple[str, ...] = ()  # words for the phases that it is about; empty for all
     digest_key: str = field(repr=False)
     lost: Mapping[str, str]  # hosts that were excluded, each with the reason
     differences: tuple[Difference, ...]  # what differs, in the order of the hosts
@@ -131,6 +132,7 @@ def from_run(run: Run, files: Files) -> SavedPlan:
         hosts=fold(run.hosts),
         move_ids=run.options.approvals.move_ids,
         prune=run.options.approvals.prune,
+        only=run.options.only.words if run.options.only else (),
         digest_key=run.options.digest_key,
         lost={host: error.reason for host, error in run.failed_hosts.items()},
         differences=tuple(differences(run.steps)),

@@ -36,15 +36,27 @@ def summary(report: Report) -> str:
         result = f"FAILED: {jobs} (see above); {result}"
     elif report.other_hardware:
         result += f", done; hardware of {fold(report.other_hardware)} differs from the lock"
+    elif report.only:
+        result += f", {', '.join(report.only)} as wanted, {'other phases are not' if report.others else 'and all else'}"
     else:
         result += ", all is as wanted"
+    lines += left_out(report)
     return "\n".join([*lines, f"{report.cluster}: {result} ({report.seconds:.1f} s)."])
+
+
+def left_out(report: Report) -> list[str]:
+    """What differs in phases that `--only` leaves out, in lines; none where nothing does."""
+    if not report.others:
+        return []
+    from slurmfab.core.engine.plan_text import overview  # not before hosts are asked
+
+    return [f"Left as they are (--only {','.join(report.only)}):", *(f"    {line}" for line in overview(report.others))]
 
 
 def next_step(report: Report, path: Path) -> str:
     """What to do after a run, in a line; empty where nothing is left to do."""
     if report.failed_hosts or any(step.has_failed for step in report.steps):
-        if report.failed_hosts and report.command not in (*NOT_DEPLOYING, "rollback"):
+        if report.failed_hosts and not report.only and report.command not in (*NOT_DEPLOYING, "rollback"):
             return f"Next: fix the cause, then continue with these hosts: {command_for('deploy --retry-failed', path)}"
         return "Next: fix the cause, then run the same command again; it continues where it stopped."
     if report.exit_code != DONE or report.command not in WRITING:
@@ -67,6 +79,7 @@ def after_plan(report: Report, options: DeployOptions, path: Path) -> str:
     if not report.count(WOULD_CHANGE) or report.forecast.disruptions:
         return ""
     arguments = ["deploy", *(["--hosts", shlex.quote(options.hosts)] if options.hosts else [])]
+    arguments += ["--only", ",".join(report.only)] if report.only else []
     arguments += ["--move-ids"] if options.approvals.move_ids else []
     arguments += ["--prune"] if options.approvals.prune else []
     return f"Next: {command_for(' '.join(arguments), path)}"

@@ -28,6 +28,7 @@ class DeployOptions:
     approvals: Approvals = NOTHING
     yes: bool = False  # whether to ask nothing on a terminal, before a first contact or before harm to jobs
     wake: bool = False  # whether nodes that Slurm has powered down are woken
+    only: tuple[str, ...] = ()  # words for the phases to carry out; empty for all
 
 
 def task_that_allows(task: str) -> str:

@@ -115,7 +115,7 @@ def to_divide(plan_input: PlanInput) -> dict[str, tuple[str, ...]]:
 
 def disruptions(plan_input: PlanInput, jobs: Sequence[Job]) -> tuple[Disruption, ...]:
     """What dividing GPUs would do to the jobs on their nodes, with or without GPUs; empty where there are none."""
-    nodes = to_divide(plan_input)
+    nodes = {} if plan_input.files_stay else to_divide(plan_input)
     hurt = tuple(job for job in jobs if nodes.keys() & {*job.nodes})
     if not hurt:
         return ()
@@ -126,7 +126,7 @@ def disruptions(plan_input: PlanInput, jobs: Sequence[Job]) -> tuple[Disruption,
 
 def notices(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
     """Yield the nodes whose GPUs are divided, each with what else that changes."""
-    for node, there in to_divide(plan_input).items():
+    for node, there in () if plan_input.files_stay else to_divide(plan_input).items():
         layout = wanted(plan_input.cluster, node, plan_input.host(node))
         texts = dict.fromkeys(", ".join(layout[slot]) or "whole GPUs" for slot in there)
         count = f"{len(there)} GPUs become" if len(there) > 1 else "a GPU becomes"
@@ -147,7 +147,7 @@ def refuse_partial(before: Lock, plan_input: PlanInput, among: Collection[str]) 
     """
     there, known = plan_input.conf_before.nodes, before.hosts
     nodes = [node for node in to_divide(plan_input) if node in there and not known[node].on_trial]
-    if nodes and not {*plan_input.cluster.hosts} <= {*among}:
+    if nodes and not plan_input.files_stay and not {*plan_input.cluster.hosts} <= {*among}:
         raise InputError(
             f"{fold(nodes)}: GPUs are to be divided into other MIG instances, which changes slurm.conf on all hosts. "
             f"First, without --hosts or --retry-failed: {FAB} deploy. Nothing was changed."

@@ -90,6 +90,7 @@ class PlanInput(LocalInput):
     # whether the UIDs and GIDs of slurm and munge may be changed on hosts where they differ from the lock
     move_ids: bool = False
     prune: bool = False  # whether accounts, users and QOS that the cluster file does not name are removed
+    files_stay: bool = False  # whether this run leaves Slurm's files, and GPUs' instances, as they are
     # hosts that this run does not change, or no longer, whether they answered or not
     outside: frozenset[str] = NO_HOSTS
 
@@ -155,7 +156,7 @@ class PlanInput(LocalInput):
         Empty if the controller has no slurm.conf, because nothing is in effect then. Of devices, what each node has
         by a gres.conf of its own counts. Files that are kept do not change.
         """
-        if self.keeps_files:
+        if self.keeps_files or self.files_stay:
             return ()
         before = {**self.controller_facts.slurm_files, by_hand.GRES: self.gres_before}
         after = {**self.whole_files, by_hand.GRES: self.gres_after}

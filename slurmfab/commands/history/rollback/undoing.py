@@ -106,7 +106,7 @@ def target_latest(records: Sequence[Record]) -> Record:
     by_id = {record.run: record for record in records}
     if last.command == COMMAND and last.undoes in by_id and (last.ended is None or last.exit_code != DONE):
         return by_id[last.undoes]
-    settling = [record for record in records if settles(record) and record.run <= last.run]
+    settling = [record for record in records if record is last or (settles(record) and record.run < last.run)]
     place = len(settling) - 1
     while place and settling[place - 1].ended is None:
         place -= 1
@@ -114,8 +114,8 @@ def target_latest(records: Sequence[Record]) -> Record:
 
 
 def settles(record: Record) -> bool:
-    """Whether a run changed hosts, or verified that they match the cluster file."""
-    return changes_hosts(record) or record.command in CONVERGING
+    """Whether a run changed hosts, or verified that they match the cluster file, and not by some phases alone."""
+    return not record.only and (changes_hosts(record) or record.command in CONVERGING)
 
 
 def refuse_other_data(records: Sequence[Record], undone: Record) -> None:

@@ -132,7 +132,7 @@ def needs_slurmdbd(plan_input: PlanInput) -> bool:
     It must for the first slurm.conf, for changes of AccountingStorage keys, and for partitions that are added or name
     other accounts or QOS. In other cases slurmctld works without slurmdbd until that is back.
     """
-    if plan_input.cluster.database is None:
+    if plan_input.cluster.database is None or plan_input.files_stay:
         return False
     return not plan_input.controller_facts.slurm_conf or any(
         one.name.startswith("AccountingStorage")

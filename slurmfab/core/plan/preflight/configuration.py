@@ -99,7 +99,7 @@ def refuse_other_slurm_user(plan_input: PlanInput) -> None:
 def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
     """Refuse, by InputError, a run that would leave other hosts with another slurm.conf than the controller's."""
     before = plan_input.controller_facts.slurm_conf
-    if not before or set(plan_input.cluster.hosts) <= set(hosts):
+    if not before or plan_input.files_stay or set(plan_input.cluster.hosts) <= set(hosts):
         return
     cluster = plan_input.cluster
     changes = before != dict(plan_input.files)["slurm.conf"] or (cluster.configless and plan_input.differences)
