@@ -6,10 +6,12 @@ import json
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, ended, report, succeeded
 from lab_user import Person, snapshots, words_of
+from stock import shared_in_turn
 
 from slurmfab.cluster.inventory.loading import lock_path
 from slurmfab.on_hosts.agent.undo.lock_copy import PLACE
@@ -213,6 +215,63 @@ def test_a_changed_value_reaches_the_daemons_while_a_job_runs(deployed_lab: Depl
         deployed_lab.deploy()
         deployed_lab.on("ctl", f"scancel {job}")
         deployed_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
+
+
+def of_phases(steps: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(step["phase"], step["host"]) for step in steps}
+
+
+@shared_in_turn("deployed_lab", "deploy")
+def test_a_deployment_of_some_phases_changes_these_alone_tells_the_others_and_is_undone_alone(
+    deployed_lab: DeployedLab,
+) -> None:
+    cluster, hosts = deployed_lab, hosts_of(deployed_lab)
+    killwait = "scontrol show config | awk '$1 == \"KillWait\" {print $3}'"
+    edited = "/etc/ssh/ssh_known_hosts"
+    text = cluster.inventory_path.read_text()
+    cluster.on("n1", f"sed -i '/BEGIN slurmfab host keys/a # by hand' {edited}")
+    cluster.on("n2", "head -c 128 /dev/urandom >/etc/munge/munge.key && systemctl restart munge")
+    cluster.inventory_path.write_text(text + "slurm_conf: {KillWait: 43}\n")
+    try:
+        sums = {host: cluster.on(host, f"sha256sum {edited} /etc/slurm/*.conf") for host in hosts}
+        starts = {host: cluster.on(host, STARTS) for host in ("ctl", "n1", "n3")}
+        done = succeeded(cluster.slurmfab("deploy", "--only", "munge-key", "--json", "-"))
+        told = json.loads(done.stdout)
+        assert of_phases(told["steps"]) == {("munge", "n2")}
+        left = {("ssh", "n1"), *(("slurm.conf", host) for host in hosts)}
+        assert of_phases(told["others"]) == left
+        assert "munge-key as wanted, other phases are not (" in done.stderr
+        assert "n1: 2 changes (ssh, slurm.conf)" in done.stderr
+        assert "Success" in cluster.on("n2", f"echo '{cluster.on('ctl', 'munge -n')}' | unmunge")
+        cluster.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
+        assert {host: cluster.on(host, f"sha256sum {edited} /etc/slurm/*.conf") for host in hosts} == sums
+
+        told = report(cluster.slurmfab("deploy", "--only", "munge-key", "--json", "-"))
+        assert (told["steps"], of_phases(told["others"])) == ([], left)
+        assert {host: cluster.on(host, STARTS) for host in starts} == starts
+
+        shown = json.loads(ended(cluster.slurmfab("plan", "--only", "slurm-conf", "--json", "-"), 4).stdout)
+        assert of_phases(shown["others"]) == {("ssh", "n1")}
+        assert [one["need"] for one in shown["slurm_conf"]] == ["reconfigure"]
+        told = report(cluster.slurmfab("deploy", "--only", "slurm-conf", "--json", "-"))
+        assert {phase for phase, _ in of_phases(told["steps"])} <= {"slurm.conf", "slurmctld", "slurmd"}
+        assert of_phases(told["others"]) == {("ssh", "n1")}
+        cluster.until("ctl", killwait, "43")
+        for host in hosts:
+            assert "Match" in cluster.on(host, "scontrol show config | grep HASH_VAL")
+        assert "# by hand" in cluster.on("n1", f"cat {edited}")
+        told = report(cluster.slurmfab("deploy", "--only", "gres-conf,slurm.conf", "--json", "-"))
+        assert (told["steps"], of_phases(told["others"])) == ([], {("ssh", "n1")})
+
+        assert "deploy --only slurm-conf by " in succeeded(cluster.slurmfab("history", "last")).stdout
+        succeeded(cluster.slurmfab("rollback"))
+        cluster.until("ctl", killwait, "30")
+        assert "# by hand" in cluster.on("n1", f"cat {edited}")
+        assert "Success" in cluster.on("n2", f"echo '{cluster.on('ctl', 'munge -n')}' | unmunge")
+    finally:
+        cluster.inventory_path.write_text(text)
+        cluster.deploy()
+        cluster.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
 
 
 def test_a_key_that_the_installed_slurm_refuses_stops_the_run_before_anything_is_sent(

@@ -25,6 +25,7 @@ from slurmfab.core.engine.report import UNKNOWN, Step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output, perform
 from slurmfab.core.engine.summary import summary
+from slurmfab.core.plan.plan import choose
 from slurmfab.on_hosts.agent.core.resource import Change, Outcome
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
@@ -413,6 +414,7 @@ def test_a_record_of_an_earlier_version_is_read_without_times(tmp_path: Path) ->
         ("broken", {}, False),
         ("unfinished", {"command": "update"}, False),
         ("unfinished", {"chosen": ("c1",)}, False),
+        ("unfinished", {"only": choose(["slurm-conf"])}, False),
         ("unfinished", {"command": "rollback"}, True),
     ],
 )
@@ -429,6 +431,6 @@ def test_a_run_completes_the_one_before_if_that_was_interrupted_and_it_is_about_
         (tmp_path / "lab.runs" / "20260103T120000.000000Z-deploy.json").write_text("{")
     run = run_over(
         FakeHosts({}), cluster(), options.get("chosen", ()), path=tmp_path / "lab.yaml",
-        started=NOON + timedelta(minutes=1), command=options.get("command", "deploy"),
+        started=NOON + timedelta(minutes=1), command=options.get("command", "deploy"), only=options.get("only"),
     )  # fmt: skip
     assert record.completes_interrupted(run) is completes

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from slurmfab.base.errors import InputError
 from slurmfab.core.plan.plan import ALL, BY_NAME, PARTS, PHASES, RESTART, choose, with_needs
 
+README = Path(__file__).parents[3] / "README.md"
 NAMES = [phase.name for phase in PHASES]
 BELOW_SLURM_CONF = {
     "users", "packages", "munge key", "drain for mig", "mig", "token key", "firewall", "firewall zone", "hosts file",
@@ -105,3 +109,10 @@ def test_what_phases_are_about_names_the_seven_things_of_a_cluster() -> None:
     known = {phase.word for phase in PHASES} | PARTS.keys()
     assert {"users", "passwordless-ssh", "munge-key", "slurm-conf", "gres-conf", "cgroup-conf", "daemons"} <= known
     assert "gres.conf" in BY_NAME["slurm.conf"].about
+
+
+def test_the_readme_shows_the_seven_things_by_words_that_there_are() -> None:
+    rows = [line.split("|")[1] for line in README.read_text().splitlines() if line.startswith("| `")]
+    words = [word for row in rows for word in re.findall("`([a-z-]+)`", row)]
+    assert words == ["users", "passwordless-ssh", "munge-key", "slurm-conf", "gres-conf", "cgroup-conf", "daemons"]
+    assert choose(words).words == tuple(words)

@@ -114,8 +114,9 @@ def target_latest(records: Sequence[Record]) -> Record:
 
 
 def settles(record: Record) -> bool:
-    """Whether a run changed hosts, or verified that they match the cluster file, and not by some phases alone."""
-    return not record.only and (changes_hosts(record) or record.command in CONVERGING)
+    """Whether a run changed hosts, or verified that they match the cluster file; not by some phases, once it is done."""
+    is_part = bool(record.only) and record.ended is not None
+    return not is_part and (changes_hosts(record) or record.command in CONVERGING)
 
 
 def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
@@ -156,7 +157,7 @@ def target_before(records: Sequence[Record], undone: Record) -> Target:
             f"{FAB} rollback {settling[-1].run}."
         )
     newest = earlier[-1]
-    was_deployed = any(record.exit_code in (DONE, LEFT_OUT) for record in earlier if record.ended)
+    was_deployed = any(record.exit_code in (DONE, LEFT_OUT) for record in earlier if record.ended and not record.only)
     if newest.cluster_file is None or newest.lock is None:
         why = f"The record of {newest.run} does not have the cluster file, so the file is not changed; see {FAB} plan."
         return Target(undone.run, was_deployed=was_deployed, why=why)

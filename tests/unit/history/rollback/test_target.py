@@ -57,6 +57,11 @@ def cut(number: int, command: str = "deploy", **more: object) -> Record:
         pytest.param([ran(1), cut(2), ran(3)], 1, id="one that goes on with it is undone together with it"),
         pytest.param([ran(1), cut(2), cut(3), ran(4)], 1, id="however often that was tried"),
         pytest.param([ran(1), cut(2), ran(3, "deploy", ""), ran(4)], 3, id="unless all was found well in between"),
+        pytest.param([ran(1), ran(2, only=("ssh",))], 1, id="one of some phases is undone alone"),
+        pytest.param([ran(1), cut(2), ran(3, only=("ssh",)), ran(4)], 1, id="it completes none that was cut off"),
+        pytest.param([ran(1), cut(2), ran(3, only=("ssh",))], 1, id="and is undone with it"),
+        pytest.param([ran(1), ran(2, only=("ssh",)), ran(3)], 2, id="but not with one that comes after it"),
+        pytest.param([ran(1), cut(2, only=("ssh",)), ran(3)], 1, id="unless it was cut off"),
         pytest.param([ran(1), ran(2), cut(3, "rollback", undoes="ID2")], 1, id="a rollback that was cut off goes on"),
         pytest.param(
             [ran(1), ran(2), ran(3, "rollback", exit_code=3, undoes="ID2")], 1, id="as does one that left hosts out"
@@ -110,6 +115,17 @@ def test_a_target_after_an_interrupted_run_is_refused_with_the_run_to_name() -> 
     with pytest.raises(InputError, match=f"Undo both: fab rollback {records[1].run}"):
         undoing.target_before(records, records[3])
     assert undoing.target_before(records, records[1]).cluster_file == records[0].cluster_file
+
+
+@pytest.mark.parametrize("only", [(), ("ssh",)])
+def test_a_run_of_some_phases_neither_completes_an_interrupted_one_nor_makes_a_cluster(only: tuple[str, ...]) -> None:
+    records = [ran(1), cut(2), ran(3, only=only), ran(4)]
+    if only:
+        with pytest.raises(InputError, match=f"Undo both: fab rollback {records[1].run}"):
+            undoing.target_before(records, records[3])
+    else:
+        assert undoing.target_before(records, records[3]).cluster_file == records[2].cluster_file
+    assert undoing.target_before(records[2:], records[3]).was_deployed == (not only)
 
 
 def test_a_run_of_an_older_slurmfab_cannot_be_undone() -> None:
