@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from slurmfab.commands.rehearse import rehearsing
 
 REFUSED: Mapping[str, tuple[str, ...]] = {
-    "deploy": ("plan", "retry_failed", "wake", *CONNECTION),
+    "deploy": ("plan", "only", "retry_failed", "wake", *CONNECTION),
     "upgrade": ("back", "identity", "abandon_jobs", "plan"),
     "restore": ("database",),
     "rotate-munge-key": (),

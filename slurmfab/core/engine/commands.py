@@ -38,7 +38,7 @@ With Python's default of 0.005 s every packet of every host would wait that long
 class PhaseWord:
     """A word for `--only`."""
 
-    word: str
+    word: str  # as it is typed
     about: str  # what it brings about, or what it stands for
     phases: tuple[str, ...]  # the names of its phases, as outputs have them
     also: tuple[str, ...]  # the words of further phases that it cannot be without, in their order

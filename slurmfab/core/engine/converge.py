@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.grouping import grouped
-from slurmfab.core.engine import drift, id_migration, notices, refused_files, shared_state
+from slurmfab.core.engine import drift, id_migration, notices, planning, refused_files, shared_state
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.phase_run import PhaseRun
 from slurmfab.core.engine.planning import exclude_lying_authority, exclude_unfit_hosts, exclude_without_packages
@@ -31,15 +31,6 @@ def deploy(run: Run) -> Report:
     """
     with_job_safety(run, lambda job_safety: converge_differences(run, job_safety))
     return run.report()
-
-
-def compare_others(run: Run) -> None:
-    """Compare the phases that the run leaves out once more, since its changes may be why something differs there."""
-    lock = run.inventory.lock
-    plan_input = exclude_unfit_hosts(run, gather(run, run.remaining(hosts_to_ask(run)), may_prepare=False))
-    run.update_lock(lock)  # the hosts' word counts where a survey has judged it
-    others = [phase for phase in PHASES if not run.takes(phase.name)]
-    run.note_others(compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts), others)))
 
 
 def with_job_safety(run: Run, work: Callable[[JobSafety], None]) -> None:
@@ -79,23 +70,30 @@ def converge_differences(run: Run, job_safety: JobSafety) -> None:
             run.remaining(run.hosts),
             lambda host, file, dry: request_apply(run, host, [file], dry_run=dry)[0],
         )
+    done: list[Phase] = []
     if any(phase.prepares for phase in differing(steps)):
-        first = PHASES.index(differing(steps)[0])
-        converge(run, plan_input, [phase for phase in chosen_phases(run, first) if phase.prepares])
+        done += (phase for phase in chosen_phases(run, steps) if phase.prepares)
+        converge(run, plan_input, done)
         id_migration.print_done(run)
         told = tuple(notices.counted_by_slurmd(plan_input))
         plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True))
         # A slurmd that has just been installed tells how it counts.
         notices.tell_folded(run, (one for one in notices.counted_by_slurmd(plan_input) if one not in told))
     if differing(steps):
-        first = PHASES.index(differing(steps)[0])
-        converge(run, plan_input, [phase for phase in chosen_phases(run, first) if not phase.prepares])
+        rest = [phase for phase in chosen_phases(run, steps) if not phase.prepares]
+        done += rest
+        converge(run, plan_input, rest)
     if run.only and run.steps:
-        compare_others(run)
+        # What was changed may be why something differs in phases that were left out.
+        facts = gather(run, run.remaining(hosts_to_ask(run)), may_prepare=False)
+        plan_input = planning.of_run(run, facts)
+        others = make_plan(plan_input, run.remaining(run.hosts), [phase for phase in PHASES if phase not in done])
+        run.note_others(compare_hosts(run, others, may_change=False))
 
 
-def chosen_phases(run: Run, first: int) -> tuple[Phase, ...]:
-    """The phases from a number on that the run carries out."""
+def chosen_phases(run: Run, steps: Iterable[Step]) -> tuple[Phase, ...]:
+    """The phases that the run carries out, from the first one on in which any host differs."""
+    first = PHASES.index(differing(steps)[0])
     return tuple(phase for phase in PHASES[first:] if run.takes(phase.name))
 
 
@@ -134,7 +132,7 @@ def dry_run(run: Run) -> Report:
     job_safety.assess(plan_input, steps)
     tell_companions(run, steps)
     notices.tell(run, plan_input, steps)
-    run.record_steps(*drift.with_drift(plan_input, steps))
+    run.record_steps(*run.chosen(drift.with_drift(plan_input, steps)))
     job_safety.report_left_drained()
     run.progress.end()
     return run.report()
@@ -147,12 +145,13 @@ def survey(run: Run, *, may_prepare: bool) -> tuple[PlanInput, list[Step]]:
     """
     facts = gather(run, run.remaining(hosts_to_ask(run)), may_prepare=may_prepare)
     plan_input = exclude_unfit_hosts(run, facts)
-    exclude_without_packages(run, plan_input)
+    if run.takes("packages"):
+        exclude_without_packages(run, plan_input)
     steps = compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts)))
     exclude_lying_authority(run, plan_input, steps)
     if run.widens(steps):
         return survey(run, may_prepare=may_prepare)
-    run.note_others(steps)
+    run.note_others(step for step in steps if not run.takes(step.phase))
     return plan_input, run.chosen(steps)
 
 
@@ -162,12 +161,13 @@ def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:
     return tuple(phase for phase in PHASES if phase.name in names)
 
 
-def compare_hosts(run: Run, plan: Plan) -> list[Step]:
+def compare_hosts(run: Run, plan: Plan, *, may_change: bool = True) -> list[Step]:
     """Compare all resources of a plan with their hosts, and change nothing: one request per host.
 
     Args:
         run: excludes hosts that do not answer.
         plan: what each host shall have.
+        may_change: whether the run is about to change what differs.
 
     Returns:
         A step for each host and phase, with all outcomes, in the order of the plan's hosts.
@@ -185,7 +185,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
         else:
             steps.extend(answer)
             run.progress.host_done(host)
-    chosen = run.chosen(steps)
+    chosen = run.chosen(steps) if may_change else []
     run.note_survey(chosen)
     run.require_controller()
     refused_files.refuse_unparsable(run, chosen)

@@ -122,6 +122,12 @@ def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_script
     return plan_input
 
 
+def of_run(run: Run, facts: Mapping[str, HostFacts]) -> PlanInput:
+    """The input of a plan that nothing is changed by, from facts of hosts that are fit."""
+    local, approvals = read_local_input(run.inventory), run.options.approvals
+    return make_plan_input(run.inventory, facts, local, approvals, files_stay=not run.takes("slurm.conf"))
+
+
 def doubtful_authority(run: Run, plan_input: PlanInput) -> str:
     """The host of the image registry if it is excluded, as other hosts cannot trust its authority; empty for none.
 

@@ -265,8 +265,8 @@ class Run:
         return [step for step in steps if self.takes(step.phase)]
 
     def note_others(self, steps: Iterable[Step]) -> None:
-        """Note what differs in phases that the run does not carry out."""
-        self._others = tuple(step for step in steps if step.differs and not self.takes(step.phase))
+        """Note what differs in phases that the run does not carry out, of their steps."""
+        self._others = tuple(step for step in steps if step.differs)
 
     def record_steps(self, *steps: Step) -> None:
         """Add what was done, just when it has ended; called from several threads."""

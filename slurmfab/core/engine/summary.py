@@ -34,10 +34,10 @@ def summary(report: Report) -> str:
     elif report.exit_code != DONE:
         jobs = report.jobs.unknown if report.jobs and report.jobs.after is None else "jobs were lost"
         result = f"FAILED: {jobs} (see above); {result}"
-    elif report.other_hardware:
-        result += f", done; hardware of {fold(report.other_hardware)} differs from the lock"
     elif report.only:
         result += f", {', '.join(report.only)} as wanted, {'other phases are not' if report.others else 'and all else'}"
+    elif report.other_hardware:
+        result += f", done; hardware of {fold(report.other_hardware)} differs from the lock"
     else:
         result += ", all is as wanted"
     lines += left_out(report)

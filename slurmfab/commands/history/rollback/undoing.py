@@ -114,7 +114,7 @@ def target_latest(records: Sequence[Record]) -> Record:
 
 
 def settles(record: Record) -> bool:
-    """Whether a run changed hosts, or verified that they match the cluster file; not by some phases, once it is done."""
+    """Whether a run changed hosts or verified that they match the cluster file, all phases, or was interrupted."""
     is_part = bool(record.only) and record.ended is not None
     return not is_part and (changes_hosts(record) or record.command in CONVERGING)
 
