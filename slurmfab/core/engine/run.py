@@ -179,7 +179,7 @@ class Run:
         self._steps: list[Step] = []
         self._differed: set[tuple[str, str, str]] = set()
         self.only = options.only
-        self._others: tuple[Step, ...] = ()
+        self.others: tuple[Step, ...] = ()
         self._failed_hosts: dict[str, HostError] = {}
         self._other_hardware: tuple[str, ...] = ()
         self._job_impact = JobImpact()
@@ -244,7 +244,7 @@ class Run:
             not_met=self.options.not_met,
             differed=frozenset(self._differed),
             only=self.only.words if self.only else (),
-            others=self._others,
+            others=self.others,
         )
 
     def note_survey(self, steps: Iterable[Step]) -> None:
@@ -266,7 +266,7 @@ class Run:
 
     def note_others(self, steps: Iterable[Step]) -> None:
         """Note what differs in phases that the run does not carry out, of their steps."""
-        self._others = tuple(step for step in steps if step.differs)
+        self.others = tuple(step for step in steps if step.differs)
 
     def record_steps(self, *steps: Step) -> None:
         """Add what was done, just when it has ended; called from several threads."""

@@ -17,7 +17,7 @@ from slurmfab.core.engine.converge import deploy, dry_run
 from slurmfab.core.engine.plan_text import plan_text
 from slurmfab.core.engine.planned import PlanVerifier, refuse_other_options
 from slurmfab.core.engine.report import Report
-from slurmfab.core.engine.run import RunHooks
+from slurmfab.core.engine.run import ResourcesByHost, RunHooks
 from slurmfab.core.engine.saved_plan import Files
 from slurmfab.core.engine.session import Output
 from slurmfab.core.engine.summary import after_plan, next_step, summary
@@ -209,3 +209,36 @@ def test_the_list_of_phases_is_in_their_order_with_further_words(capsys: pytest.
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[: len(words)]] == words
     assert "daemons" in lines[-1]
+
+
+class Lacking:
+    """A source without packages for n1."""
+
+    def refusals(self, *_: object) -> dict[str, str]:
+        return {"n1": "no bundle has its packages."}
+
+    def deliver(self, _run: object, _input: object, resources: ResourcesByHost) -> ResourcesByHost:
+        return resources
+
+
+@pytest.mark.parametrize(("word", "excluded"), [("hosts-file", []), ("munge-key", ["n1"])])
+def test_packages_that_no_source_has_are_asked_for_where_the_phases_rest_on_packages(
+    word: str, excluded: list[str]
+) -> None:
+    run = run_over(in_place(), cluster(), only=choose([word]))
+    run.packages = Lacking()
+    assert list(deploy(run).failed_hosts) == excluded
+
+
+def test_a_plan_of_some_phases_does_not_count_hardware_that_differs_from_the_lock() -> None:
+    facts = with_key()
+    lock = plan_input(cluster(), facts).lock
+    assert facts["n1"].hardware
+    facts["n1"] = dataclasses.replace(facts["n1"], hardware=dataclasses.replace(facts["n1"].hardware, CPUs=1))
+    every, some = (
+        dry_run(run_over(FakeHosts(facts), cluster(), lock=lock, command="plan", only=only))
+        for only in (None, choose(["munge-key"]))
+    )
+    assert "hardware" in {step.phase for step in every.steps if step.differs}
+    assert not [step for step in some.steps if step.differs]
+    assert [(step.phase, step.host) for step in some.others] == [("hardware", "n1")]
