@@ -154,6 +154,11 @@ def test_the_version_is_told(place: Place) -> None:
         (["deploy", "--hosts", "n[1-"], "n[1-"),
         (["deploy", "--hosts", "n1,n1"], "more than once"),
         (["deploy", "--hosts", "n1,n2", "--key", "missing"], "The private key missing does not exist"),
+        (["deploy", "--only", "mung-key"], "--only mung-key: there is no such phase. Did you mean munge-key?"),
+        (["deploy", "--only", ""], "--only names no phase."),
+        (["plan", "--only", ","], "--only names no phase."),
+        (["deploy", "--only", "users", "--prune"], "--prune is about people, accounts, limits"),
+        (["deploy", "--hosts", "n1", "--only", "users"], "a first contact has all phases"),
         (["lab-up", "--nodes", "many"], "many"),
     ],
 )

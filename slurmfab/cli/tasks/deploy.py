@@ -64,7 +64,7 @@ def deploy(
     where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     contact = ConnectionOptions(*where, controller_computes)
     approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
-    options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake, names(only))
+    options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake, chosen(only))
     carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
     return with_checks(common, carry_out(common.cluster, options, contact, common.output))
 
@@ -80,6 +80,11 @@ def with_checks(common: Common, code: int) -> int:
     if against := kept.still_against(loading.named_path(common.cluster)):
         write(f"{against}.", common.output.stream)
     return code
+
+
+def chosen(only: list[str]) -> tuple[str, ...]:
+    """The words of `--only`; one that is empty where the option names nothing, which does not mean all phases."""
+    return names(only) or ("",) * bool(only)
 
 
 def first_contact() -> ModuleType:
@@ -134,7 +139,7 @@ def plan(
     where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     contact = ConnectionOptions(*where, controller_computes)
     approvals = Approvals(move_ids=move_ids, prune=prune)
-    options = DeployOptions(hosts, approvals=approvals, only=names(only))
+    options = DeployOptions(hosts, approvals=approvals, only=chosen(only))
     carry_out = first_contact().preview if commands.is_first_contact(common.cluster, options) else commands.plan
     return carry_out(common.cluster, options, save, contact, common.output)
 

@@ -69,10 +69,10 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
 
         planned_run = planned.start_run(cluster, options, connection_options, output)
         return perform(planned_run, output, deploy_and_accept) if planned_run else DONE
+    only = choice(options)
     path = loading.named_path(cluster)
     known = loading.load(path)
     refuse_connection_options(cluster, connection_options)
-    only = choice(options)
     hosts = retry.hosts_to_retry(known, output.progress().line) if options.retry_failed else options.hosts
     if hosts is None:
         return DONE

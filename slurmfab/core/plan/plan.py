@@ -286,7 +286,7 @@ def as_word(name: str) -> str:
 
 def choose(words: Iterable[str]) -> Choice:
     """The phases that words mean, with what they rest on and what makes them count; InputError for unknown words."""
-    typed = tuple(dict.fromkeys(map(as_word, words)))
+    typed = tuple(dict.fromkeys(filter(None, map(as_word, words))))
     known = {phase.word: (phase.name,) for phase in PHASES} | {word: names for word, (_, names) in PARTS.items()}
     complaints = []
     for word in typed:

@@ -97,6 +97,7 @@ def test_words_are_unique_and_may_be_spelt_as_names_are() -> None:
             ["--only x: there is no such phase.", "--only demons: there is no such phase. Did you mean daemons?"],
         ),
         ([], ["--only names no phase."]),
+        (["", " "], ["--only names no phase."]),
     ],
 )
 def test_a_word_that_no_phase_has_is_refused_with_the_nearest(words: list[str], lines: list[str]) -> None:
