@@ -8,7 +8,6 @@ from typing import NamedTuple
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.core.engine.report import DIFFERS, Report, Step, failures, fold_steps
-from slurmfab.core.engine.summary import left_out
 from slurmfab.core.impact.approvals import task_that_allows
 from slurmfab.core.impact.disruptive_changes import format_disruption
 from slurmfab.core.impact.forecast import Forecast, Label
@@ -35,8 +34,7 @@ def plan_text(report: Report, steps: Sequence[Step]) -> str:
     lines: list[str] = []
     for part in (overview(steps), slurm_part(report.forecast), refusals(report), details(steps)):
         lines += [*part, ""] if part else []
-    if left := left_out(report):
-        lines += [*left, ""]
+    lines += [*left_out(report), ""] if report.others else []
     lines += failures((), report.failed_hosts)
     return "\n".join([*lines, count_text(report)])
 
@@ -56,6 +54,12 @@ def overview(steps: Sequence[Step]) -> list[str]:
     names = [fold(hosts) for hosts in groups.values()]
     width = min(max(map(len, names), default=0), NAME_WIDTH) + 1
     return [f"{name + ':':<{width}} {count_differences(group)}" for name, group in zip(names, groups, strict=True)]
+
+
+def left_out(report: Report) -> list[str]:
+    """What differs in phases that `--only` leaves out, in lines."""
+    heading = f"Left as they are (--only {','.join(report.only)}):"
+    return [heading, *(f"{INDENT}{line}" for line in overview(report.others))]
 
 
 def count_differences(differences: Iterable[Difference]) -> str:

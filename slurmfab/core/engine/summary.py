@@ -40,17 +40,11 @@ def summary(report: Report) -> str:
         result += f", done; hardware of {fold(report.other_hardware)} differs from the lock"
     else:
         result += ", all is as wanted"
-    lines += left_out(report)
+    if report.others:
+        from slurmfab.core.engine.plan_text import left_out  # not before hosts are asked
+
+        lines += left_out(report)
     return "\n".join([*lines, f"{report.cluster}: {result} ({report.seconds:.1f} s)."])
-
-
-def left_out(report: Report) -> list[str]:
-    """What differs in phases that `--only` leaves out, in lines; none where nothing does."""
-    if not report.others:
-        return []
-    from slurmfab.core.engine.plan_text import overview  # not before hosts are asked
-
-    return [f"Left as they are (--only {','.join(report.only)}):", *(f"    {line}" for line in overview(report.others))]
 
 
 def next_step(report: Report, path: Path) -> str:
