@@ -213,8 +213,8 @@ def former(known: Inventory) -> Inventory | None:
     """The cluster as it is deployed, by the records of runs; `None` where there are none."""
     records, _ = record.load_all(known.path)
     for one in reversed(records):
-        is_done = one.ended and one.exit_code == DONE and not one.only
-        if one.command in DEPLOYING and is_done and one.cluster_file and one.lock:
+        is_deployment = one.command in DEPLOYING and not one.only
+        if is_deployment and one.cluster_file and one.lock and one.ended and one.exit_code == DONE:
             with suppress(InputError):
                 text, lock = one.cluster_file, json.dumps(one.lock).encode()
                 files = FilesRead(text.encode(), lock, one.ended.timestamp())
