@@ -121,6 +121,8 @@ def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:
         "other_hardware": [],
         "not_met": {},
         "timeline": [],
+        "only": [],
+        "others": [],
     }
 
 
