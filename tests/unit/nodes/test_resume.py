@@ -6,7 +6,7 @@ import io
 
 import pytest
 from fake_slurm import FakeSlurm
-from support import cluster, facts_of, lost_words, prepared, run_over
+from support import cluster, lost_words, run_over, with_key
 
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.commands.nodes.resume import resume_nodes
@@ -20,7 +20,7 @@ LOST = ("DOWN+NOT_RESPONDING", "Not responding", "slurm")
 
 
 def hosts(facts: dict[str, HostFacts] | None = None, **nodes: tuple[str, str, str]) -> FakeSlurm:
-    slurm = FakeSlurm(facts or facts_of(cluster(), prepared), nodes={"n1": IDLE, "n2": IDLE, **nodes})
+    slurm = FakeSlurm(facts or with_key(), nodes={"n1": IDLE, "n2": IDLE, **nodes})
     slurm.wrong["c1"] = {"node-resume:n1", "node-resume:n2", "node-resume:n1,n2"}
     return slurm
 
@@ -85,7 +85,7 @@ def test_nothing_is_printed_about_a_node_in_service_that_matches_the_plan() -> N
 
 
 def test_an_unreachable_node_is_reported_and_the_others_are_resumed() -> None:
-    facts = facts_of(cluster(), prepared)
+    facts = with_key()
     del facts["n2"]
     slurm = hosts(facts, n1=OURS, n2=LOST)
     run, _ = resumed(slurm, "n1", "n2")
