@@ -229,9 +229,11 @@ class Cluster:
         self.lab.on("ctl", "rm -f /run/slurmfab-recovery/state.json")
         if self.shape == "asleep":
             eventually(lambda: not all(map(self.is_on, NODES)), lambda: self.lab.on("ctl", STATES), 120)
+            self.lab.on("ctl", AS_ANN.format("sbatch -J wakes -o /dev/null -n1 --mem=50 --wrap 'sleep 300'"))
+            self.lab.until("ctl", "squeue -h -n wakes -o %T", "RUNNING", patience=WAKING)
         chance = random.Random(-blackout.seed)
         begun, number, last = time.monotonic(), 0, ""
-        while number < 4 or time.monotonic() - begun < blackout.moment or (self.shape == "asleep" and not self.runs()):
+        while number < 4 or time.monotonic() - begun < blackout.moment:
             time.sleep(chance.uniform(0.2, 1))
             number += 1
             name = f"b{blackout.seed}-{number}"
@@ -248,10 +250,6 @@ class Cluster:
                 script = script.format(**words).replace("sbatch", "sbatch --parsable -o /dev/null", 1)
                 last = self.lab.on("ctl", AS_ANN.format(script))
                 self.accepted[name] = (last, time.monotonic())
-
-    def runs(self) -> bool:
-        """Whether a node that slept is awake for its job."""
-        return "RUNNING" in self.lab.on("ctl", "squeue -h -o %T").split()
 
     def loses(self, blackout: Blackout) -> float:
         """Cut the power of the hosts, and give it back to those that had it; when the controller lost it, or 0."""
