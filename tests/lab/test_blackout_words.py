@@ -87,6 +87,8 @@ def story(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Story]:
         made.allocation = hosts.on("ctl", ALLOCATE)
         hosts.until("ctl", RUNS, "5 RUNNING")
         hosts.until("n1", "ps -C slurmstepd -o args= | grep -c batch", "2")
+        # A lab host boots within a second, and a boot counts only if it is plainly later than the start of a job.
+        hosts.until("ctl", "squeue --noheader --format=%M | grep -c '^0:0[0-4]$'", "0")
         hosts.on("ctl", f"scontrol suspend {made.suspended}")
         try:
             lose_power(hosts)

@@ -313,7 +313,7 @@ class Cluster:
         down = "sinfo -h -N -p main -t down -o %N | sort -u | xargs -r -I@ scontrol update NodeName=@ State=RESUME"
         eventually(
             lambda: self.lab.on("ctl", f"{down}; squeue -h -o %i", check=False) == "" and not self.complaints(),
-            lambda: f"{self.complaints()}; {self.lab.on('ctl', 'squeue', check=False)}",
+            lambda: f"{self.complaints()}; {self.lab.on('ctl', 'squeue; sinfo -R', check=False)}",
             90,
         )
 
