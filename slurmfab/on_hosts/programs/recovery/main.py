@@ -2,7 +2,8 @@
 
 slurmctld takes back a job whose node has lost it when that node registers, but not within some 20 s of its own start
 (BatchStartTimeout and a message's time), and asks nodes again after half an hour. It never takes back an interactive
-job that way, and with nodes that sleep it waits for ResumeTimeout as well. A node that has rebooted stays DOWN.
+job that way, and with nodes that sleep it waits for ResumeTimeout as well. A node that has rebooted stays DOWN, and one
+with a job that slurmctld had started and not saved, so that it starts it once more, stays drained.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from slurmfab.on_hosts.programs import replaced_file, starting
 SETTLED = 30  # seconds after slurmctld's start: the first of a registration at which it takes jobs back are some 20
 LOOKS_BACK = 900  # seconds after the start of slurmctld or of a node's slurmd in which jobs are looked at
 REBOOTED = "Node unexpectedly rebooted"  # slurmctld's reason; with ReturnToService=1 it waits for an administrator
-SLURMS_OWN = r"(?:Not responding|%s)(?: : (?:Not responding|%s))*" % (REBOOTED, REBOOTED)  # one after the other
+STARTED_TWICE = "Duplicate jobid"  # the reason with which it drains a node that has a job which it had not saved yet
+SLURMS_OWN = r"({0}|{1}|Not responding)( : ({0}|{1}|Not responding))*".format(REBOOTED, STARTED_TWICE)
 DAY, MOST_RETURNS = 86400, 3  # a node that reboots more often in a day has another fault than its power
 LOST_LATELY = 7 * DAY  # slurmdbd would count anew since the first lost job, and older ones are not of this loss
 SECONDS = 30.0  # time limit of one command
@@ -80,19 +82,23 @@ def ping(context: Context) -> str:
 def resume(
     context: Context, states: Mapping[str, NodeState], before: Mapping[str, List[float]], now: float
 ) -> Dict[str, List[float]]:
-    """Resume nodes that are DOWN for their reboot alone, and answer; returns when each was in the last day."""
+    """Resume nodes that answer and are out for their reboot, or a job's second start, alone; when each was of late."""
     own_name = pwd.getpwuid(os.getuid()).pw_name
     returns = {node: [at for at in times if now - at < DAY] for node, times in before.items()}
     for node, state in states.items():
-        is_down = "DOWN" in state.flags and state.answers and not state.is_drained
-        if not is_down or state.by != own_name or not re.fullmatch(SLURMS_OWN, state.reason):
+        has_job_twice = state.is_drained and state.reason.startswith(STARTED_TWICE)
+        is_out = state.answers and (has_job_twice or ("DOWN" in state.flags and not state.is_drained))
+        if not is_out or state.by != own_name or not re.fullmatch(SLURMS_OWN, state.reason):
             continue
         if len(returns.get(node, ())) < MOST_RETURNS:
-            context.must(commands.update_nodes([node], "State=RESUME"), seconds=SECONDS)
+            # UNDRAIN has it register as well, by which slurmctld ends what it does not know.
+            how, why = ("UNDRAIN", "had a job that was started twice") if has_job_twice else ("RESUME", "has rebooted")
+            context.must(commands.update_nodes([node], "State=" + how), seconds=SECONDS)
             returns.setdefault(node, []).append(now)
-            starting.log("%s has rebooted, and is back in service" % node)
+            starting.log("%s %s, and is back in service" % (node, why))
         else:
-            reason = "%s more than %d times within a day" % (REBOOTED, MOST_RETURNS)
+            what = STARTED_TWICE if has_job_twice else REBOOTED
+            reason = "%s more than %d times within a day" % (what, MOST_RETURNS)
             context.must(commands.update_nodes([node], "Reason=" + reason), seconds=SECONDS)
             starting.log("%s: %s; it stays down" % (node, reason))
     return {node: times for node, times in returns.items() if times}

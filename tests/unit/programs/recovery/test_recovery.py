@@ -192,6 +192,23 @@ def test_a_node_that_is_down_for_its_reboot_alone_then_comes_back(
     assert changes(later, **{"nodes": rebooted, **told}) == wanted
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "by", "resumed"),
+    [
+        ("IDLE+DRAIN", "Duplicate jobid", ME, ["scontrol update NodeName=n1 State=UNDRAIN"]),
+        ("MIXED+DRAIN", "Duplicate jobid", ME, ["scontrol update NodeName=n1 State=UNDRAIN"]),
+        ("DOWN", "Duplicate jobid : Not responding", ME, ["scontrol update NodeName=n1 State=RESUME"]),
+        ("IDLE+DRAIN", "Duplicate jobid", "root-or-so", []),
+        ("IDLE+DRAIN", "Duplicate jobid : bad memory", ME, []),
+        ("IDLE+DRAIN+NOT_RESPONDING", "Duplicate jobid", ME, []),
+    ],
+)
+def test_a_node_that_is_drained_for_a_job_that_slurmctld_started_twice_then_comes_back(
+    later: Path, state: str, reason: str, by: str, resumed: list[str]
+) -> None:
+    assert changes(later, nodes=[node(state, reason=reason, by=by)]) == resumed
+
+
 def test_a_node_that_reboots_for_the_fourth_time_in_a_day_then_stays_down_and_says_why(later: Path) -> None:
     rebooted = [node("DOWN", reason=recovery.REBOOTED)]
     found = [changes(later, nodes=rebooted) for _ in range(4)]
