@@ -219,7 +219,7 @@ def blackout_heals(cluster: DeployedLab, options: str = "") -> None:
         options: of salloc, for the slurm user.
     """
     ask = f"{AS_SLURM}salloc --no-shell -N2 {options} 2>&1 | sed -n 's,.*Granted job allocation ,,p'"
-    job = cluster.on("ctl", f"{ask}; touch /run/allocated")
+    job = cluster.on("ctl", f"touch /run/allocated; {ask}")
     cluster.until("ctl", SAVED, "saved")
     hosts = [host.name for host in cluster.lab.hosts]
     for host in hosts:
