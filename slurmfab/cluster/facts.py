@@ -119,6 +119,17 @@ class DriverlessGpu:
 
 
 @dataclass(frozen=True)
+class NamespaceProgram:
+    """A program that makes user namespaces for users, on a host where AppArmor denies them to others."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    path: HostPath
+    profile: Phrase = ""  # the name of the file in /etc/apparmor.d with its profile; empty for none but slurmfab's
+    allows: bool = False  # whether that profile lets it make them
+
+
+@dataclass(frozen=True)
 class Cgroup:
     """The control groups that a host has mounted."""
 
@@ -246,6 +257,8 @@ class HostFacts:
     # the packages that slurmfab has installed on it
     added_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
     ufw: bool = False  # whether ufw is enabled
+    # the programs there that make user namespaces for users, where AppArmor denies these to others
+    namespace_programs: Annotated[tuple[NamespaceProgram, ...], Field(max_length=64)] = ()
     enforces_selinux: bool = False  # whether SELinux refuses what its policy does not allow
     # SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about
     site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)

@@ -73,6 +73,15 @@ PODMAN = ("podman", "uidmap", "crun", "fuse-overlayfs", "catatonit", "slirp4netn
 
 OCI = ("crun", "skopeo", "umoci")  # the runtime of Slurm's own containers, and what makes their bundles from images
 
+NAMESPACE_PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "podman": ("/usr/bin/podman", "/usr/bin/crun"),
+    "oci": ("/usr/bin/crun",),
+    "apptainer": ("/usr/lib/*/apptainer/bin/starter", "/usr/libexec/apptainer/bin/starter"),
+    "enroot": ("/usr/bin/enroot-nsenter",),
+}
+"""Patterns of the paths of the programs that make user namespaces for users, by the way of running containers; the
+package of Apptainer's authors has it in another place than Debian's."""
+
 SSSD = ("sssd-ldap", "sssd-krb5-common", "sssd-common", "sssd-tools", "libnss-sss", "libpam-sss")
 """What asks a directory for users, groups and logins, with those that need one another: they come and go together."""
 

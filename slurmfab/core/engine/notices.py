@@ -20,12 +20,13 @@ from slurmfab.core.impact import hardware_changes
 from slurmfab.core.impact.hardware_changes import GPUS
 from slurmfab.core.plan import mig
 from slurmfab.core.plan.hand_made_files import ROOT_JOBS
-from slurmfab.core.plan.phases import logins, slurm_source
+from slurmfab.core.plan.phases import containers, logins, slurm_source
 from slurmfab.core.plan.phases.logins import LIMITS
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import gres
 from slurmfab.core.plan.preflight.cgroups import cgroup_notices
 from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, Outcome
+from slurmfab.on_hosts.agent.files import apparmor_profiles
 from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED
 
 PRUNABLE = ("person-gone",)
@@ -89,6 +90,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         tell_folded(run, counted_by_slurmd(plan_input))
     if run.takes("login hosts"):
         tell_folded(run, users_beside_slurmctld(plan_input))
+    tell_folded(run, added_profiles(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, mig.notices(plan_input))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
@@ -131,6 +133,19 @@ def counted_by_slurmd(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
         told = hardware_changes.counted_otherwise(fact.hardware, fact.kernel, fact.ecores)
         if told and host in after and (host not in before or before[host].settings != after[host].settings):
             yield host, told
+
+
+def added_profiles(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
+    """The hosts on which AppArmor gets its first profiles of slurmfab's, and why."""
+    for host, facts in plan_input.facts.items():
+        programs = " and ".join(one.path for one in containers.denied(plan_input, host) if not one.profile)
+        if programs and apparmor_profiles.OF not in facts.owned:
+            yield (
+                host,
+                "AppArmor denies user namespaces to programs of users there "
+                f"(kernel.apparmor_restrict_unprivileged_userns is 1), and no package has a profile for {programs}; "
+                "slurmfab adds one, so that users can run containers",
+            )
 
 
 def kept_files(plan_input: PlanInput) -> str:

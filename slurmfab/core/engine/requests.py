@@ -50,6 +50,7 @@ FACT_SELECTION = {
     ),
     "plugin_directories": tuple(one.plugin_directory for one in PLATFORMS.values()),
     "slurm_programs": tuple(dict.fromkeys(path for one in PLATFORMS.values() for path in one.telling_programs)),
+    "namespace_programs": tuple(dict.fromkeys(one for some in software.NAMESPACE_PROGRAMS.values() for one in some)),
     "services": (
         "slurmctld",
         "slurmdbd",

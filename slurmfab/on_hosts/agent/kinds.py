@@ -11,6 +11,7 @@ KINDS = {
     "absent": "files.file:Absent",
     "accounts": "accounting.tree:AccountTree",
     "accounts-rest": "accounting.tree:RestOfAccounts",
+    "apparmor-profiles": "files.apparmor_profiles:AppArmorProfiles",
     "associations-gone": "accounting.tree:AssociationsGone",
     "authorized-keys": "people.person:AuthorizedKeys",
     "block": "files.block:Block",

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
+from slurmfab.cluster.facts import NamespaceProgram
+from slurmfab.cluster.inventory.containers import Way
+from slurmfab.cluster.slurm.software import NAMESPACE_PROGRAMS
 from slurmfab.core.plan.phases import apptainer, docker, enroot, oci, podman
+from slurmfab.core.plan.phases.container_hosts import uses
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.files.apparmor_profiles import OF, AppArmorProfiles
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.people.subordinate_ids import SubordinateIds
 from slurmfab.on_hosts.agent.people.user_directories import UserDirectories
 
@@ -31,6 +38,36 @@ def all_of(plan_input: PlanInput, host: str) -> Iterator[Resource]:
     """Yield the resources of all ways."""
     for way in WAYS:
         yield from way.resources(plan_input, host)
+    files = tuple(profile(one.path) for one in denied(plan_input, host) if not one.profile)
+    if files or plan_input.owns(host, OF):
+        yield AppArmorProfiles(OF, files)
+
+
+def denied(plan_input: PlanInput, host: str) -> tuple[NamespaceProgram, ...]:
+    """The programs of a host's ways to which AppArmor denies user namespaces there, or would without slurmfab."""
+    ways: tuple[Way, ...] = tuple(way for way in plan_input.cluster.container_ways if uses(plan_input, host, way))
+    patterns = [one for way in ways for one in NAMESPACE_PROGRAMS.get(way, ())]
+    programs = plan_input.facts[host].namespace_programs if host in plan_input.facts else ()
+    return tuple(one for one in programs if not one.allows and any(fnmatchcase(one.path, some) for some in patterns))
+
+
+def profile(program: str) -> OwnedFile:
+    """The profile by which AppArmor lets a program, by its path, do what it could do without AppArmor."""
+    name = f"slurmfab{program.replace('/', '.')}"
+    return OwnedFile(f"/etc/apparmor.d/{name}", PROFILE.format(name=name, program=program))
+
+
+PROFILE = """\
+# Made by slurmfab from the cluster file, for containers; edits here are overwritten.
+#
+# Lets users run containers: kernel.apparmor_restrict_unprivileged_userns is 1 here, and denies user namespaces to
+# programs without a profile.
+abi <abi/4.0>,
+
+profile {name} {program} flags=(unconfined) {{
+  userns,
+}}
+"""
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.inventory.people_ids import mistakes
 from slurmfab.cluster.slurm.software import APPTAINER
 from slurmfab.core.plan.phases import apptainer, packages
+from slurmfab.core.plan.phases import containers as phase
 from slurmfab.core.plan.phases.container_hosts import uses
 from slurmfab.core.plan.plan_input import PlanInput
 
@@ -19,6 +20,24 @@ def refuse_unfit(plan_input: PlanInput) -> None:
     refuse_numbers(plan_input)
     refuse_missing_apptainer(plan_input)
     refuse_second_pyxis(plan_input)
+    refuse_profiles_without_namespaces(plan_input)
+
+
+def refuse_profiles_without_namespaces(plan_input: PlanInput) -> None:
+    """Refuse, by InputError, programs to which a profile of somebody else's is attached that lets them have none.
+
+    A second one attached to the same path would make neither count.
+    """
+    found = [(host, one) for host in plan_input.facts for one in phase.denied(plan_input, host) if one.profile]
+    for program in dict.fromkeys(one for _, one in found):
+        file = f"/etc/apparmor.d/{program.profile}"
+        raise InputError(
+            f"containers: {fold([host for host, one in found if one == program])} denies user namespaces to programs "
+            f"of users (kernel.apparmor_restrict_unprivileged_userns is 1), and {file}, the profile of {program.path}, "
+            "lacks the rule `userns,`. A package that was built for another release has such a profile: install that "
+            f"for this one, or write `abi <abi/4.0>,` and `userns,` into it and load it (apparmor_parser --replace "
+            f"{file})."
+        )
 
 
 def refuse_missing_apptainer(plan_input: PlanInput) -> None:

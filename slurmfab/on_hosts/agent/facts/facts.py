@@ -123,6 +123,8 @@ JOB_CONTAINER = "job_container_conf"
 OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
 """The files that may differ between the hosts of a cluster that was made by hand."""
 
+RESTRICTS_NAMESPACES = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"  # which Ubuntu's kernels have
+
 MOST_BYTES = 1 << 20  # the most bytes of such a file that are told unasked
 
 FIRST_OF_PEOPLE, LAST = 1000, 1 << 32
@@ -140,7 +142,8 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
 
     `request`: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
     that also count as GPUs; `members`: of which groups; `plugin_directories`: Slurm's, in those of libraries;
-    `slurm_programs`: paths of those that tell a version; `slurmd_parameters`: see `hardware.facts`; `site_files`: names
+    `slurm_programs`: paths of those that tell a version; `namespace_programs`: patterns of paths of those that make
+    user namespaces; `slurmd_parameters`: see `hardware.facts`; `site_files`: names
     below Slurm's directory; `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these
     files; `own_numbers`: whether to tell these; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the
     file system begins. Returns the fields
@@ -173,10 +176,20 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         **made_here(root),
         "enforces_selinux": "1" in read_text(root + "/sys/fs/selinux/enforce"),
         "ufw": "ENABLED=yes" in read_text(root + "/etc/ufw/ufw.conf").split(),
+        "namespace_programs": namespace_programs(root, request.get("namespace_programs", ())),
         **read_site_files(root, request.get("site_files", ())),
         "registry_ca": registry_ca(root),
         "clock": time.time(),
     }
+
+
+def namespace_programs(root: str, asked: Iterable[str]) -> List[Dict[str, Any]]:
+    """What AppArmor allows programs that make user namespaces for users; empty where it denies these to nobody."""
+    if read_text(root + RESTRICTS_NAMESPACES) != "1":
+        return []
+    from slurmfab.on_hosts.agent.facts import user_namespaces  # few hosts deny them
+
+    return user_namespaces.read(root, asked)
 
 
 def made_here(root: str) -> Dict[str, List[str]]:

@@ -10,12 +10,14 @@ from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.paths import PYXIS_DROP_IN
-from slurmfab.cluster.facts import Account
+from slurmfab.cluster.facts import Account, NamespaceProgram
 from slurmfab.cluster.inventory.slurm_files import SiteFile
+from slurmfab.core.engine import notices
 from slurmfab.core.plan.phases import apptainer, enroot, podman
 from slurmfab.core.plan.phases import containers as phase
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import containers as preflight
+from slurmfab.on_hosts.agent.files.apparmor_profiles import AppArmorProfiles
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 from slurmfab.on_hosts.agent.people.subordinate_ids import SubordinateIds
 from slurmfab.on_hosts.agent.people.user_directories import UserDirectories
@@ -64,6 +66,56 @@ def files_of(found: PlanInput, host: str, way: str) -> dict[str, str]:
     """Path and text of the files that a host has for a way."""
     (owned,) = (one for one in phase.resources(found, host) if isinstance(one, OwnedFiles) and one.of == way)
     return {path: text for path, text, *_ in owned.files}
+
+
+CRUN, STARTER = "/usr/bin/crun", "/usr/lib/x86_64-linux-gnu/apptainer/bin/starter"
+PODMANS = (NamespaceProgram("/usr/bin/podman", "podman", allows=True), NamespaceProgram(CRUN, "crun", allows=True))
+AS_DEBIAN = (NamespaceProgram("/usr/bin/podman"), NamespaceProgram(CRUN, "crun", allows=True))
+APPTAINER = "containers: [apptainer]\n" + SITE
+PLACED = "/usr/libexec/apptainer/bin/starter"
+OWNED = {"owned": ("apparmor",)}
+
+
+@pytest.mark.parametrize(
+    ("more", "programs", "facts", "allowed"),
+    [
+        (PODMAN, (), {}, None),  # AppArmor denies nobody namespaces
+        (PODMAN, PODMANS, {}, None),  # as Ubuntu's package apparmor has it
+        (PODMAN, AS_DEBIAN, {}, ["/usr/bin/podman"]),  # as Debian's has it
+        (APPTAINER, (*PODMANS, NamespaceProgram(STARTER)), {}, [STARTER]),  # as the release's package has it
+        (APPTAINER, (NamespaceProgram(PLACED, "apptainer", allows=True),), {}, None),  # as its authors' has it
+        ("containers: [oci]\n", AS_DEBIAN, {}, None),
+        ("containers: [oci]\n", (NamespaceProgram(CRUN),), {}, [CRUN]),
+        (ENROOT, (NamespaceProgram("/usr/bin/enroot-nsenter"),), {}, ["/usr/bin/enroot-nsenter"]),
+        (ENROOT, (NamespaceProgram("/usr/bin/enroot-nsenter", "enroot", allows=True),), OWNED, []),  # a newer package
+        ("", AS_DEBIAN, {}, None),  # nobody asks for containers
+        ("", AS_DEBIAN, OWNED, []),  # nobody does any more
+        ("containers: {use: [docker], docker: {users: [ann]}}\nusers: [{name: ann}]\n", AS_DEBIAN, {}, None),
+    ],
+)
+def test_programs_of_a_way_to_which_apparmor_denies_user_namespaces_get_a_profile(
+    more: str, programs: tuple[NamespaceProgram, ...], facts: dict[str, object], allowed: list[str] | None
+) -> None:
+    found = wanted(more, namespace_programs=programs, **facts)
+    preflight.refuse_profiles_without_namespaces(found)
+    profiles = [one for one in phase.resources(found, "n1") if isinstance(one, AppArmorProfiles)]
+    texts = [text for one in profiles for _, text, *_ in one.files]
+    assert [text.split(" flags=")[0].rpartition(" ")[2] for text in texts] == (allowed or [])
+    assert all("kernel.apparmor_restrict_unprivileged_userns" in text and "\n  userns,\n" in text for text in texts)
+    assert bool(profiles) == (allowed is not None)
+    told = dict(notices.added_profiles(found)).get("n1", "")
+    assert [word.strip(";") for word in told.split() if word.startswith("/")] == (allowed or [])
+    assert not told or "kernel.apparmor_restrict_unprivileged_userns is 1" in told
+    assert not any(isinstance(one, AppArmorProfiles) and one.files for one in phase.resources(found, "d1"))
+
+
+def test_a_profile_of_somebody_else_without_the_rule_is_refused_with_its_file_and_the_sysctl() -> None:
+    placeholder = NamespaceProgram(PLACED, "apptainer")
+    with pytest.raises(InputError) as refused:
+        preflight.refuse_unfit(wanted(APPTAINER, namespace_programs=(placeholder,)))
+    for word in ("c1,l1,n[1-2] ", "kernel.apparmor_restrict_unprivileged_userns", "/etc/apparmor.d/apptainer", PLACED):
+        assert word in str(refused.value)
+    preflight.refuse_unfit(wanted(PODMAN, namespace_programs=(placeholder,)))
 
 
 def test_enroot_and_pyxis_have_settings_hooks_and_one_line_that_loads_pyxis() -> None:
