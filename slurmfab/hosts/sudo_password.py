@@ -10,7 +10,8 @@ from slurmfab.base.errors import BecomeRefused, SudoPasswordNeeded, SudoPassword
 from slurmfab.hosts.hidden_input import hidden_input
 
 TRIES = 3  # the most times that the user is asked, as with sudo (sudoers(5), passwd_tries)
-ONE_TRY = "incorrect password attempt"  # part of sudo's last message where it asks only once (sudoers(5), passwd_tries)
+ONE_TRY = ("incorrect password attempt", "incorrect authentication attempt")
+"""Parts of the last message of sudo, and of sudo-rs, where it asks only once (sudoers(5), passwd_tries)."""
 
 NEEDED = (
     "sudo asks for a password; give it with --ask-sudo-password. sudo asks users whom it will refuse, too: "
@@ -20,7 +21,12 @@ NEEDED = (
 
 WRONG = "sudo does not accept the password."
 
-WITHOUT_RIGHTS = ("is not in the sudoers file", "is not allowed to execute", "may not run sudo")
+WITHOUT_RIGHTS = (
+    "is not in the sudoers file",
+    "is not allowed to execute",
+    "may not run sudo",
+    "I'm afraid I can't do that",  # sudo-rs
+)
 """Parts of sudo's message about a user to whom sudoers(5) gives no right to become root."""
 
 Login = TypeVar("Login")
@@ -29,7 +35,7 @@ Login = TypeVar("Login")
 def refusal(host: str, output: str) -> BecomeRefused:
     """The error for a sudo that ended instead of running a command."""
     lines = [line.strip().rstrip(".") for line in output.strip().splitlines()]
-    if ONE_TRY in output:
+    if any(part in output for part in ONE_TRY):
         return SudoPasswordWrong(host, WRONG)
     for line in lines:
         part = next((part for part in WITHOUT_RIGHTS if part in line), "")

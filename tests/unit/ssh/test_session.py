@@ -187,9 +187,18 @@ def test_a_password_is_given_to_a_sudo_once_and_no_more() -> None:
     assert "does not accept the password" in error.reason
 
 
-def test_a_sudo_that_asks_only_once_is_known_to_have_refused_the_password() -> None:
-    error = refused(PROMPT, b"\nsudo: 1 incorrect password attempt\n", become=True, password=PASSWORD)
+@pytest.mark.parametrize("words", [b"1 incorrect password attempt", b"maximum 1 incorrect authentication attempts"])
+def test_a_sudo_that_asks_only_once_is_known_to_have_refused_the_password(words: bytes) -> None:
+    error = refused(PROMPT, b"\nsudo: " + words + b"\n", become=True, password=PASSWORD)
     assert type(error) is SudoPasswordWrong
+
+
+def test_sudo_rs_which_puts_its_own_words_around_the_question_gets_the_password_once() -> None:
+    asks = b"[sudo: " + PROMPT + b"] Password: \n"
+    _, stream = started(asks, GREETING, become=True, password=PASSWORD)
+    assert stream.sent == [PASSWORD.encode() + b"\n", CODE]
+    again = refused(asks, b"sudo: Authentication failed, try again.\n" + asks, become=True, password=PASSWORD)
+    assert type(again) is SudoPasswordWrong
 
 
 @pytest.mark.parametrize(
@@ -199,6 +208,8 @@ def test_a_sudo_that_asks_only_once_is_known_to_have_refused_the_password() -> N
         (b"sh: 1: exec: python3: not found\n", PythonMissing, "python3 is not installed"),
         (b"zsh:1: command not found: python3\n", PythonMissing, "python3 is not installed"),
         (b"sudo: python3: command not found\n", PythonMissing, "python3 is not installed"),
+        (b"sudo: 'python3': command not found\n", PythonMissing, "python3 is not installed"),
+        (b"sudo: I'm sorry ann. I'm afraid I can't do that\n", BecomeRefused, "can't do that, so no password helps"),
         (b"bash: line 1: exec: sudo: not found\n", BecomeRefused, "sudo is not installed"),
         (b"admin is not in the sudoers file.\n", BecomeRefused, "sudo refused: admin is not in the sudoers file"),
         (b"Sorry, user ann may not run sudo on n1.\n", BecomeRefused, "ann may not run sudo, so no password helps"),
