@@ -112,6 +112,7 @@ def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
                     addresses=addresses,
                     gateway=str(gateway(IPv4Network(state.network))) if is_routed else "",
                     resolver=resolver_text(),
+                    password=state.layout.sudo_password.read_text().strip() if state.spec.sudo_password else "",
                 )
             else:
                 _let_in(state, host)

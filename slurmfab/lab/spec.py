@@ -203,8 +203,8 @@ class LabSpec:
             return
         if self.suite != like.suite:
             yield f"The look-alike of {self.like} is made of {like.suite}, not of {self.suite}."
-        if self.ssh_user != ubuntu_like.USER or self.sudo_password:
-            yield f"On the look-alike of Ubuntu the user is {ubuntu_like.USER}, whose sudo asks for no password."
+        if self.ssh_user != ubuntu_like.USER:
+            yield f"On the look-alike of Ubuntu the user is {ubuntu_like.USER}."
         if {*self.kinds.values()} != {PACKAGED} or self.no_python or self.hanging:
             yield "A look-alike of Ubuntu has Debian's packages of Slurm, has python3, and answers."
 

@@ -218,10 +218,14 @@ def write_files(name: str, folder: Path) -> None:
         file.write_text(text)
 
 
-def seed(root: Path, name: str, key: str, *, addresses: Iterable[str], gateway: str, resolver: str) -> None:
-    """Write what cloud-init finds at the first boot of a host, as an installer or a cloud gives it.
+def seed(
+    root: Path, name: str, key: str, *, addresses: Iterable[str], gateway: str, resolver: str, password: str
+) -> None:
+    """Write what cloud-init finds at the first boot of a host, as a cloud gives it, or Ubuntu's installer.
 
     `key`: the public key that lets the user in. `gateway`: empty for none. `resolver`: text like that of resolv.conf.
+    `password`: what sudo asks for on a machine that was installed from the ISO image; empty on one of a cloud. The
+    installer's user is in the group sudo; its hosts file and the hostname stay, and cloud-init does not run again.
     """
     lengths = {4: 24, 6: 64}
     device: dict[str, object] = {
@@ -230,7 +234,13 @@ def seed(root: Path, name: str, key: str, *, addresses: Iterable[str], gateway: 
     }
     if gateway:
         device["routes"] = [{"to": "default", "via": gateway}]
-    data = {"manage_etc_hosts": True, "ssh_pwauth": True, "ssh_authorized_keys": [key.strip()]}
+    data: dict[str, object] = {"manage_etc_hosts": True, "ssh_pwauth": True, "ssh_authorized_keys": [key.strip()]}
+    if password:
+        user = {"name": USER, "groups": "adm,cdrom,dip,lxd,sudo", "shell": "/bin/bash", "lock_passwd": False}
+        user |= {"plain_text_passwd": password, "ssh_authorized_keys": [key.strip()]}
+        off = ["touch", "/etc/cloud/cloud-init.disabled"]
+        data = {"users": [user], "preserve_hostname": True, "ssh_pwauth": True, "runcmd": [off]}
+        (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {name}\n\n::1 ip6-localhost ip6-loopback\n")
     place = root / "var/lib/cloud/seed/nocloud"
     place.mkdir(parents=True)
     # JSON is YAML.

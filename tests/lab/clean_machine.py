@@ -1,6 +1,6 @@
 """The machine of a new user: a lab host on which nothing of slurmfab is installed, and where labs can run.
 
-It is a plain Debian without git, make and Python. Beside it are the sources, to be cloned, and how this machine reaches
+It is a plain Debian without git, make and Python, or a look-alike of Ubuntu, whose user has sudo. Beside it are the sources, to be cloned, and how this machine reaches
 Python's package index: proxy, certificates, pip's settings. Labs in it have a volume for their disks, as docs/lab.md
 asks for containers, and its own cgroups, bridges and names, so that they meet no lab of this machine.
 """
@@ -22,6 +22,7 @@ from guide import Step
 from guide_player import LAPTOP, ROOT, Player
 from lab_user import Person, running_lab
 from stock import place
+from suites import LIKE
 
 from slurmfab.lab import Lab, LabSpec, base
 from slurmfab.lab.layout import CACHE, LABS
@@ -96,13 +97,16 @@ class CleanMachine:
         self.shell.close()
         self.shell = Shell(self.made)
 
-    def types(self, command: str) -> str:
-        """Run a command of a page, which has to succeed.
+    def types(self, command: str, remark: str = "", *, patience: float = 900) -> str:
+        """Run a command of a page, which has to succeed; with sudo if the remark behind it says "as root".
 
         Returns:
             What it printed.
         """
-        done = self.shell.run(command.replace("<this repository>", REPOSITORY))
+        command = command.replace("<this repository>", REPOSITORY)
+        if LIKE and "as root" in remark:
+            command = f"sudo sh -c {shlex.quote(command)}"
+        done = self.shell.run(command, patience)
         self.said += [f"$ {command}", done.stdout]
         assert done.returncode == 0, "\n".join([*self.said, f"[exit code {done.returncode}]"])
         return done.stdout
@@ -117,7 +121,8 @@ def clean_machine(suite: str, directory: Path, *, cached: str = "") -> Iterator[
         directory: place for the lab's files.
         cached: suite of labs whose base tree it has already, to save two minutes; empty for none.
     """
-    spec = LabSpec(name=f"clean{place()}", suite=suite, nodes=1, down=("n1",), shared=VOLUMES, no_python=(CONTROLLER,))
+    bare = () if LIKE else (CONTROLLER,)
+    spec = LabSpec(name=f"clean{place()}", suite=suite, nodes=1, down=("n1",), shared=VOLUMES, no_python=bare)
     with running_lab(spec, directory) as hosts:
         machine = CleanMachine(hosts.lab, Shell(hosts.lab))
         _settle(machine)
@@ -134,16 +139,20 @@ def clean_machine(suite: str, directory: Path, *, cached: str = "") -> Iterator[
 def _settle(machine: CleanMachine) -> None:
     """Give the machine its name, its way out, and the sources that its user clones."""
     etc = machine.root / "etc"
-    (etc / "hostname").write_text(f"{LAPTOP}\n")
-    (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {LAPTOP}\n")
-    machine.types(f"hostname {LAPTOP}")
-    machine.said.clear()
+    if not LIKE:
+        (etc / "hostname").write_text(f"{LAPTOP}\n")
+        (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {LAPTOP}\n")
+        machine.types(f"hostname {LAPTOP}")
+        machine.said.clear()
     (etc / "apt/apt.conf.d/90answers").write_text(ANSWERS)
     for name in filter(os.path.exists, ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")):
         shutil.copy(name, machine.root / name[1:])
     variables = "".join(f"{name}={value}\n" for name, value in os.environ.items() if WAYS_OUT.fullmatch(name))
-    (etc / "environment").write_text(variables)
+    with (etc / "environment").open("a") as file:
+        file.write(variables)
     _put_sources(machine.root / REPOSITORY[1:])
+    if LIKE:  # git clones no repository of somebody else
+        machine.types(f"sudo chown --recursive ubuntu: {REPOSITORY}")
     machine.new_shell()
 
 

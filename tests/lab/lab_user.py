@@ -197,7 +197,7 @@ def reboot_with_a_broken_crun(hosts: DeployedLab, complaint: str) -> None:
 def of_kind(spec: LabSpec) -> LabSpec:
     """The same lab with the packages of Slurm, or as the look-alike, that the tests are run with."""
     if LIKE and not spec.like and spec.slurm_packages == PACKAGED:
-        return replace(spec, suite=LIKES[LIKE].suite, like=LIKE, ssh_user=USER, sudo_password=False)
+        return replace(spec, suite=LIKES[LIKE].suite, like=LIKE, ssh_user=USER)
     if PACKAGES == "debian" or spec.slurm_packages != "debian":
         return spec
     return replace(spec, suite=NEWEST if spec.suite == "bookworm" else spec.suite, slurm_packages=PACKAGES)

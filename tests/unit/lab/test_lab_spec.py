@@ -51,7 +51,6 @@ def test_spec_when_hosts_have_packages_from_the_start_then_they_are_sorted_by_ho
         ({"like": "ubuntu-22.04"}, "the lab knows ubuntu-24.04, ubuntu-26.04"),
         ({"like": "ubuntu-26.04", "ssh_user": "ubuntu"}, "made of sid, not of trixie"),
         ({"like": "ubuntu-24.04"}, "the user is ubuntu"),
-        ({"like": "ubuntu-24.04", "ssh_user": "ubuntu", "sudo_password": True}, "asks for no password"),
         ({"like": "ubuntu-24.04", "ssh_user": "ubuntu", "slurm_packages": "smd"}, "has Debian's packages of Slurm"),
         ({"like": "ubuntu-24.04", "ssh_user": "ubuntu", "no_python": ("n1",)}, "has python3"),
         ({"nodes": 0}, "1 to 200"),
