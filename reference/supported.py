@@ -241,11 +241,13 @@ def _followed() -> Iterator[str]:
         "Debian, without git, make and Python, it types what these pages say, in their order and nothing else, and "
         "compares what they show as printed. The machine is a host of the lab, in which the labs of the pages run. "
         "`make tried` puts what has passed into [a record](../tests/lab/followed.json); each run of all tests types "
-        "the README's demo once."
+        "the README's demo once. On [look-alikes of Ubuntu](lab.md#the-look-alikes-of-ubuntu) the user `ubuntu` types "
+        "the README's commands, with sudo where they need root, and `make test-fast`."
     )
     record: Mapping[str, list[str]] = json.loads(FOLLOWED.read_text())
-    suites = [suite for suite in RELEASES if any(suite in found for found in record.values())]
-    heads = ("page", "what is typed and compared", *(f"on {RELEASES[suite]}" for suite in suites))
+    names = {**RELEASES, **{name: f"a {text}" for name, text in LIKE.items()}}
+    suites = [suite for suite in names if any(suite in found for found in record.values())]
+    heads = ("page", "what is typed and compared", *(f"on {names[suite]}" for suite in suites))
     yield from table(
         heads,
         (

@@ -1,8 +1,9 @@
 """The machine of a new user: a lab host on which nothing of slurmfab is installed, and where labs can run.
 
-It is a plain Debian without git, make and Python, or a look-alike of Ubuntu, whose user has sudo. Beside it are the sources, to be cloned, and how this machine reaches
-Python's package index: proxy, certificates, pip's settings. Labs in it have a volume for their disks, as docs/lab.md
-asks for containers, and its own cgroups, bridges and names, so that they meet no lab of this machine.
+It is a plain Debian without git, make and Python, or a look-alike of Ubuntu, whose user has sudo. Beside it are the
+sources, to be cloned, and how this machine reaches Python's package index: proxy, certificates, pip's settings. Labs in
+it have a volume for their disks, as docs/lab.md asks for containers, and its own cgroups, bridges and names, so that
+they meet no lab of this machine.
 """
 
 from __future__ import annotations

@@ -88,6 +88,36 @@ HELD = 600 if TURN == "all" else 20  # seconds for which the first update of a n
 MAIN_ALONE = "Package: slurm* munge libslurm*\\nPin: release *\\nPin-Priority: -1\\n"
 """Preferences by which a host finds no Slurm, as where Ubuntu's sources have no universe."""
 
+DENIES_NAMESPACES = """\
+set -e
+mount -t tmpfs kernel /mnt
+for one in /proc/sys/kernel/*; do
+    here=/mnt/${one##*/}
+    if [ -d "$one" ]; then mkdir "$here"; else touch "$here"; fi
+    mount --rbind "$one" "$here"
+done
+echo 1 > /mnt/apparmor_restrict_unprivileged_userns
+mount --rbind /mnt /proc/sys/kernel
+mount -t tmpfs security /sys/kernel/security
+mkdir /sys/kernel/security/apparmor
+echo 'crun (unconfined)' > /sys/kernel/security/apparmor/profiles
+mv /usr/sbin/apparmor_parser /usr/sbin/apparmor_parser.own
+cat > /usr/sbin/apparmor_parser <<'END'
+#!/bin/sh
+# STAND-IN: the own parser reads the file, and this list is what the kernel has.
+/usr/sbin/apparmor_parser.own --skip-kernel-load --skip-cache "$2" || exit
+name="${2##*/} (unconfined)" list=/sys/kernel/security/apparmor/profiles
+grep -vxF "$name" $list > $list.new || :
+[ "$1" = --remove ] || echo "$name" >> $list.new
+mv $list.new $list
+END
+chmod 755 /usr/sbin/apparmor_parser
+"""
+"""A stand-in for the one setting of Ubuntu's kernel by which AppArmor denies users namespaces, and for its profiles."""
+
+OWN_PROFILE = "/etc/apparmor.d/slurmfab.usr.bin.crun"
+LOADED = "cat /sys/kernel/security/apparmor/profiles"
+
 PIDS = "systemctl show -P MainPID {} | paste -sd ' '"
 
 
@@ -154,6 +184,31 @@ def test_updates_that_come_by_themselves_restart_daemons_and_no_job_ends(ubuntu:
     assert ubuntu.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
     ubuntu.on("ctl", f"scancel {job}")
     assert report(ubuntu.slurmfab("deploy", "--json", "-"))["steps"] == []
+
+
+def test_containers_where_apparmor_denies_namespaces_get_a_profile_unless_there_is_one(ubuntu: DeployedLab) -> None:
+    before = ubuntu.inventory_path.read_text()
+    ubuntu.on("n1", DENIES_NAMESPACES)
+    ubuntu.deploy_file(before + "containers: [oci]\n")
+    # The package apparmor has one for crun, as on Ubuntu.
+    assert ubuntu.on("n1", f"ls {OWN_PROFILE} 2>&1 || {LOADED}").endswith("\ncrun (unconfined)")
+
+    ubuntu.on("n1", "mkdir -p /etc/apparmor.d/disable && ln -s ../crun /etc/apparmor.d/disable/crun")
+    said = words_of(succeeded(ubuntu.slurmfab("deploy")))
+    assert "n1: AppArmor denies user namespaces" in said, said
+    assert "(kernel.apparmor_restrict_unprivileged_userns is 1), and no package has a profile for /usr/bin/crun" in said
+    assert "  userns," in ubuntu.on("n1", f"cat {OWN_PROFILE}")
+    assert "slurmfab.usr.bin.crun (unconfined)" in ubuntu.on("n1", LOADED)
+    assert ubuntu.on("n2", f"ls {OWN_PROFILE} 2>/dev/null || echo none") == "none"
+    assert report(ubuntu.slurmfab("deploy", "--json", "-"))["steps"] == []
+
+    ubuntu.on("n1", "rm /etc/apparmor.d/disable/crun; sed -i.own s/userns,// /etc/apparmor.d/crun")
+    refused = words_of(ended(ubuntu.slurmfab("deploy"), 2))
+    assert "/etc/apparmor.d/crun, the profile of /usr/bin/crun, lacks the rule `userns,`" in refused, refused
+    ubuntu.on("n1", "mv /etc/apparmor.d/crun.own /etc/apparmor.d/crun")
+    succeeded(ubuntu.slurmfab("deploy"))
+    assert ubuntu.on("n1", f"ls {OWN_PROFILE} 2>/dev/null; {LOADED}") == "crun (unconfined)"
+    ubuntu.deploy_file(before)
 
 
 def test_after_a_boot_cloud_init_has_written_hosts_and_they_are_as_wanted(ubuntu: DeployedLab) -> None:

@@ -16,6 +16,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from slurmfab.lab.ubuntu_like import LIKES
+
 REPOSITORY = Path(__file__).parents[2]
 RECORD = Path(__file__).with_name("tried.json")
 PASSED = REPOSITORY / "build" / "tried"
@@ -90,13 +92,20 @@ def note_followed(page: str, release: str) -> None:
 
 
 def renew_followed() -> None:
-    """Put the pages that were followed since the last `make tried` began into the record, in place of all others."""
+    """Put the pages that were followed since the last `make tried` began into the record, in place of all others.
+
+    Look-alikes of Ubuntu are typed on by another run than releases: what the record has of the others stays.
+    """
     place = PASSED / "followed"
     files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
     found = {
         str(page): [file.name for file in files if file.parent == page] for page in {file.parent for file in files}
     }
-    FOLLOWED.write_text(json.dumps(dict(sorted(found.items())), indent=2) + "\n")
+    typed_on = {name in LIKES for names in found.values() for name in names}
+    for page, releases in json.loads(FOLLOWED.read_text()).items() if FOLLOWED.exists() else ():
+        found[page] = found.get(page, []) + [name for name in releases if (name in LIKES) not in typed_on]
+    kept = {page: sorted(releases) for page, releases in sorted(found.items()) if releases}
+    FOLLOWED.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 def recorded() -> tuple[Machine, ...]:
@@ -116,6 +125,8 @@ if __name__ == "__main__":
     words = sys.argv[1:]
     if words == ["record"]:
         renew()
+        renew_followed()
+    elif words == ["followed"]:
         renew_followed()
     else:
         note(words[0], words[1:] != ["failed"])

@@ -108,7 +108,7 @@ def test_the_record_of_machines_tells_what_has_passed_there_on_releases_that_are
 def test_the_record_of_typed_pages_has_those_of_the_table_on_releases_that_are_known() -> None:
     record = json.loads(tried.FOLLOWED.read_text())
     assert set(record) <= set(supported.PAGES)
-    assert {release for found in record.values() for release in found} <= set(supported.RELEASES)
+    assert {release for found in record.values() for release in found} <= {*supported.RELEASES, *LIKES}
 
 
 def test_pages_that_were_typed_replace_those_of_the_record(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,3 +120,11 @@ def test_pages_that_were_typed_replace_those_of_the_record(record: Path, monkeyp
         "README.md": ["bookworm", "trixie"],
         "docs/tutorial.md": ["trixie"],
     }
+    tried.note_followed("README.md", "ubuntu-26.04")
+    tried.renew_followed()
+    assert json.loads(tried.FOLLOWED.read_text())["README.md"] == ["bookworm", "trixie", "ubuntu-26.04"]
+    (record.parent / "passed/followed/docs/tutorial.md/trixie").unlink()
+    for release in ("bookworm", "trixie"):
+        (record.parent / "passed/followed/README.md" / release).unlink()
+    tried.renew_followed()
+    assert json.loads(tried.FOLLOWED.read_text())["docs/tutorial.md"] == ["trixie"]
