@@ -202,10 +202,10 @@ def test_containers_where_apparmor_denies_namespaces_get_a_profile_unless_there_
     assert ubuntu.on("n2", f"ls {OWN_PROFILE} 2>/dev/null || echo none") == "none"
     assert report(ubuntu.slurmfab("deploy", "--json", "-"))["steps"] == []
 
-    ubuntu.on("n1", "rm /etc/apparmor.d/disable/crun; sed -i.own s/userns,// /etc/apparmor.d/crun")
+    ubuntu.on("n1", "cd /etc/apparmor.d; rm disable/crun; cp crun /root; sed -i s/userns,// crun")
     refused = words_of(ended(ubuntu.slurmfab("deploy"), 2))
     assert "/etc/apparmor.d/crun, the profile of /usr/bin/crun, lacks the rule `userns,`" in refused, refused
-    ubuntu.on("n1", "mv /etc/apparmor.d/crun.own /etc/apparmor.d/crun")
+    ubuntu.on("n1", "mv /root/crun /etc/apparmor.d/crun")
     succeeded(ubuntu.slurmfab("deploy"))
     assert ubuntu.on("n1", f"ls {OWN_PROFILE} 2>/dev/null; {LOADED}") == "crun (unconfined)"
     ubuntu.deploy_file(before)

@@ -88,6 +88,13 @@ def test_programs_have_the_profile_that_is_attached_to_them(
     assert facts.namespace_programs(root, asked) == [{"path": program, "profile": profile, "allows": allows}]
 
 
+@pytest.mark.parametrize("name", ["one.dpkg-old", "one~", ".one"])
+def test_a_file_that_apparmor_does_not_load_counts_for_nothing(name: str, tmp_path: Path) -> None:
+    root = machine(tmp_path, "/usr/bin/crun", UBUNTU.format("profile crun /usr/bin/crun"))
+    (tmp_path / "etc/apparmor.d/one").rename(tmp_path / "etc/apparmor.d" / name)
+    assert facts.namespace_programs(root, ["/usr/bin/crun"])[0]["allows"] is False
+
+
 def test_a_profile_that_is_disabled_counts_for_nothing(tmp_path: Path) -> None:
     root = machine(tmp_path, "/usr/bin/crun", UBUNTU.format("profile crun /usr/bin/crun"))
     (tmp_path / "etc/apparmor.d/disable").mkdir()

@@ -13,6 +13,9 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB, names, read_text
 
 PROFILES = "/etc/apparmor.d"
+LEFT = ("~", ".orig", ".rej", ".dpkg-new", ".dpkg-old", ".dpkg-dist", ".dpkg-bak", ".dpkg-remove")
+"""How the names of files end that AppArmor does not load."""
+
 HEAD = re.compile(
     r"""^[ \t]*(?:profile\s+"?([^\s"]+)"?(?:\s+"?([/@][^\s"]*)"?)?|"?([/@][^\s"]*)"?)"""
     r"""\s+(?:flags\s*=\s*\([^)]*\)\s*)?\{\s""",
@@ -48,7 +51,8 @@ def attached(root: str) -> Iterator[Tuple[re.Pattern[str], str, bool]]:
     disabled = names("%s%s/disable" % (root, PROFILES))
     for name in names(root + PROFILES):
         text = read_text("%s%s/%s" % (root, PROFILES, name))
-        if name in disabled or name.startswith(".") or "{" not in text or text.startswith(MADE_BY_SLURMFAB):
+        is_left = name in disabled or name.startswith(".") or name.endswith(LEFT)
+        if is_left or "{" not in text or text.startswith(MADE_BY_SLURMFAB):
             continue
         text = COMMENT.sub("", text)
         variables = {"multiarch": "*"}
