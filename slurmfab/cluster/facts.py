@@ -119,17 +119,6 @@ class DriverlessGpu:
 
 
 @dataclass(frozen=True)
-class NamespaceProgram:
-    """A program that makes user namespaces for users, on a host where AppArmor denies them to others."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    path: HostPath
-    profile: Phrase = ""  # the name of the file in /etc/apparmor.d with its profile; empty for none but slurmfab's
-    allows: bool = False  # whether that profile lets it make them
-
-
-@dataclass(frozen=True)
 class Cgroup:
     """The control groups that a host has mounted."""
 
@@ -257,8 +246,10 @@ class HostFacts:
     # the packages that slurmfab has installed on it
     added_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
     ufw: bool = False  # whether ufw is enabled
-    # the programs there that make user namespaces for users, where AppArmor denies these to others
-    namespace_programs: Annotated[tuple[NamespaceProgram, ...], Field(max_length=64)] = ()
+    # paths of the programs there that make user namespaces for users, where AppArmor denies these to others, and the
+    # texts of AppArmor's profiles that may be about these, by the names of their files
+    namespace_programs: Annotated[tuple[HostPath, ...], Field(max_length=64)] = ()
+    apparmor_profiles: Annotated[Mapping[Phrase, Text], Field(max_length=64)] = field(default_factory=dict, repr=False)
     enforces_selinux: bool = False  # whether SELinux refuses what its policy does not allow
     # SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about
     site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)

@@ -76,6 +76,9 @@ WITHOUT_COMMANDS = frozenset(
 """Kinds that change nothing on a bare host: proofs, repairs, what is taken back, and what a unit does that is said."""
 
 AFTER: dict[str, Callable[[Any], list[str]]] = {
+    "apparmor-profiles": lambda wanted: [
+        words("apparmor_parser", "--replace", path) for path in sorted(wanted.by_path())
+    ],
     "directory-service": lambda wanted: [ask_sssd(wanted)],
     "firewall-rules": lambda _: [words("nft", "--check", "--file", FIREWALL_RULES), start(firewall_rules.UNIT)],
     "firewalld-zone": lambda _: ["firewall-cmd --quiet --check-config", "firewall-cmd --quiet --reload"],

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from slurmfab.cluster.facts import NamespaceProgram
 from slurmfab.cluster.inventory.containers import Way
 from slurmfab.cluster.slurm.software import NAMESPACE_PROGRAMS
+from slurmfab.core.plan import user_namespaces
 from slurmfab.core.plan.phases import apptainer, docker, enroot, oci, podman
 from slurmfab.core.plan.phases.container_hosts import uses
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.user_namespaces import Denied
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.apparmor_profiles import OF, AppArmorProfiles
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
@@ -43,12 +44,14 @@ def all_of(plan_input: PlanInput, host: str) -> Iterator[Resource]:
         yield AppArmorProfiles(OF, files)
 
 
-def denied(plan_input: PlanInput, host: str) -> tuple[NamespaceProgram, ...]:
+def denied(plan_input: PlanInput, host: str) -> tuple[Denied, ...]:
     """The programs of a host's ways to which AppArmor denies user namespaces there, or would without slurmfab."""
+    if host not in plan_input.facts or not plan_input.facts[host].namespace_programs:
+        return ()
     ways: tuple[Way, ...] = tuple(way for way in plan_input.cluster.container_ways if uses(plan_input, host, way))
     patterns = [one for way in ways for one in NAMESPACE_PROGRAMS.get(way, ())]
-    programs = plan_input.facts[host].namespace_programs if host in plan_input.facts else ()
-    return tuple(one for one in programs if not one.allows and any(fnmatchcase(one.path, some) for some in patterns))
+    found = user_namespaces.denied(plan_input.facts[host])
+    return tuple(one for one in found if any(fnmatchcase(one.path, pattern) for pattern in patterns))
 
 
 def profile(program: str) -> OwnedFile:

@@ -124,6 +124,7 @@ OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
 """The files that may differ between the hosts of a cluster that was made by hand."""
 
 RESTRICTS_NAMESPACES = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"  # which Ubuntu's kernels have
+PROFILES = "/etc/apparmor.d/"
 
 MOST_BYTES = 1 << 20  # the most bytes of such a file that are told unasked
 
@@ -176,20 +177,28 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         **made_here(root),
         "enforces_selinux": "1" in read_text(root + "/sys/fs/selinux/enforce"),
         "ufw": "ENABLED=yes" in read_text(root + "/etc/ufw/ufw.conf").split(),
-        "namespace_programs": namespace_programs(root, request.get("namespace_programs", ())),
+        **user_namespaces(root, request.get("namespace_programs", ())),
         **read_site_files(root, request.get("site_files", ())),
         "registry_ca": registry_ca(root),
         "clock": time.time(),
     }
 
 
-def namespace_programs(root: str, asked: Iterable[str]) -> List[Dict[str, Any]]:
-    """What AppArmor allows programs that make user namespaces for users; empty where it denies these to nobody."""
-    if read_text(root + RESTRICTS_NAMESPACES) != "1":
-        return []
-    from slurmfab.on_hosts.agent.facts import user_namespaces  # few hosts deny them
+def user_namespaces(root: str, asked: Iterable[str]) -> Dict[str, Any]:
+    """The programs that make user namespaces for users, and the files of AppArmor's profiles that may be about these.
 
-    return user_namespaces.read(root, asked)
+    Nothing where AppArmor denies these namespaces to nobody. `asked`: patterns of their paths (glob(7)).
+    """
+    if read_text(root + RESTRICTS_NAMESPACES) != "1":
+        return {}
+    import glob  # few hosts deny them
+
+    found = {path[len(root) :] for one in asked for path in glob.glob(glob.escape(root) + one)}
+    texts = {name: read_text(root + PROFILES + name) for name in names(root + PROFILES)}
+    for name in names(root + PROFILES + "disable"):
+        texts.pop(name, None)
+    about = {name: text for name, text in texts.items() if any(os.path.basename(path) in text for path in found)}
+    return {"namespace_programs": sorted(found), "apparmor_profiles": about}
 
 
 def made_here(root: str) -> Dict[str, List[str]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 from support import THREE_HOSTS, cluster, prepared_input
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.paths import PYXIS_DROP_IN
-from slurmfab.cluster.facts import Account, NamespaceProgram
+from slurmfab.cluster.facts import Account
 from slurmfab.cluster.inventory.slurm_files import SiteFile
 from slurmfab.core.engine import notices
 from slurmfab.core.plan.phases import apptainer, enroot, podman
@@ -69,32 +70,35 @@ def files_of(found: PlanInput, host: str, way: str) -> dict[str, str]:
 
 
 CRUN, STARTER = "/usr/bin/crun", "/usr/lib/x86_64-linux-gnu/apptainer/bin/starter"
-PODMANS = (NamespaceProgram("/usr/bin/podman", "podman", allows=True), NamespaceProgram(CRUN, "crun", allows=True))
-AS_DEBIAN = (NamespaceProgram("/usr/bin/podman"), NamespaceProgram(CRUN, "crun", allows=True))
+PODMANS, NSENTER, PLACED = ("/usr/bin/podman", CRUN), "/usr/bin/enroot-nsenter", "/usr/libexec/apptainer/bin/starter"
 APPTAINER = "containers: [apptainer]\n" + SITE
-PLACED = "/usr/libexec/apptainer/bin/starter"
 OWNED = {"owned": ("apparmor",)}
+
+
+def allowing(*programs: str) -> dict[str, str]:
+    """AppArmor's profiles that let these make user namespaces."""
+    return {f"own.{Path(one).name}": f"{one} flags=(unconfined) {{\n  userns,\n}}\n" for one in programs}
 
 
 @pytest.mark.parametrize(
     ("more", "programs", "facts", "allowed"),
     [
         (PODMAN, (), {}, None),  # AppArmor denies nobody namespaces
-        (PODMAN, PODMANS, {}, None),  # as Ubuntu's package apparmor has it
-        (PODMAN, AS_DEBIAN, {}, ["/usr/bin/podman"]),  # as Debian's has it
-        (APPTAINER, (*PODMANS, NamespaceProgram(STARTER)), {}, [STARTER]),  # as the release's package has it
-        (APPTAINER, (NamespaceProgram(PLACED, "apptainer", allows=True),), {}, None),  # as its authors' has it
-        ("containers: [oci]\n", AS_DEBIAN, {}, None),
-        ("containers: [oci]\n", (NamespaceProgram(CRUN),), {}, [CRUN]),
-        (ENROOT, (NamespaceProgram("/usr/bin/enroot-nsenter"),), {}, ["/usr/bin/enroot-nsenter"]),
-        (ENROOT, (NamespaceProgram("/usr/bin/enroot-nsenter", "enroot", allows=True),), OWNED, []),  # a newer package
-        ("", AS_DEBIAN, {}, None),  # nobody asks for containers
-        ("", AS_DEBIAN, OWNED, []),  # nobody does any more
-        ("containers: {use: [docker], docker: {users: [ann]}}\nusers: [{name: ann}]\n", AS_DEBIAN, {}, None),
+        (PODMAN, PODMANS, {"apparmor_profiles": allowing(*PODMANS)}, None),  # as Ubuntu's package apparmor has it
+        (PODMAN, PODMANS, {"apparmor_profiles": allowing(CRUN)}, ["/usr/bin/podman"]),  # as Debian's has it
+        (APPTAINER, (*PODMANS, STARTER), {"apparmor_profiles": allowing(*PODMANS)}, [STARTER]),  # as the release's
+        (APPTAINER, (PLACED,), {"apparmor_profiles": allowing(PLACED)}, None),  # as the package of its authors has it
+        ("containers: [oci]\n", PODMANS, {"apparmor_profiles": allowing(CRUN)}, None),
+        ("containers: [oci]\n", (CRUN,), {}, [CRUN]),
+        (ENROOT, (NSENTER,), {}, [NSENTER]),
+        (ENROOT, (NSENTER,), {"apparmor_profiles": allowing(NSENTER), **OWNED}, []),  # a newer package brings one
+        ("", PODMANS, {}, None),  # nobody asks for containers
+        ("", PODMANS, OWNED, []),  # nobody does any more
+        ("containers: {use: [docker], docker: {users: [ann]}}\nusers: [{name: ann}]\n", PODMANS, {}, None),
     ],
 )
 def test_programs_of_a_way_to_which_apparmor_denies_user_namespaces_get_a_profile(
-    more: str, programs: tuple[NamespaceProgram, ...], facts: dict[str, object], allowed: list[str] | None
+    more: str, programs: tuple[str, ...], facts: dict[str, object], allowed: list[str] | None
 ) -> None:
     found = wanted(more, namespace_programs=programs, **facts)
     preflight.refuse_profiles_without_namespaces(found)
@@ -110,12 +114,13 @@ def test_programs_of_a_way_to_which_apparmor_denies_user_namespaces_get_a_profil
 
 
 def test_a_profile_of_somebody_else_without_the_rule_is_refused_with_its_file_and_the_sysctl() -> None:
-    placeholder = NamespaceProgram(PLACED, "apptainer")
+    placeholder = {"apptainer": f"abi <abi/3.0>,\nprofile apptainer {PLACED}{{,-suid}} flags=(unconfined) {{\n}}\n"}
+    there = {"namespace_programs": (PLACED,), "apparmor_profiles": placeholder}
     with pytest.raises(InputError) as refused:
-        preflight.refuse_unfit(wanted(APPTAINER, namespace_programs=(placeholder,)))
+        preflight.refuse_unfit(wanted(APPTAINER, **there))
     for word in ("c1,l1,n[1-2] ", "kernel.apparmor_restrict_unprivileged_userns", "/etc/apparmor.d/apptainer", PLACED):
         assert word in str(refused.value)
-    preflight.refuse_unfit(wanted(PODMAN, namespace_programs=(placeholder,)))
+    preflight.refuse_unfit(wanted(PODMAN, **there))
 
 
 def test_enroot_and_pyxis_have_settings_hooks_and_one_line_that_loads_pyxis() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import host_facts
 
+from slurmfab.core.plan.user_namespaces import Denied, denied
 from slurmfab.on_hosts.agent.facts import facts
 
 UBUNTU = (
@@ -66,43 +68,45 @@ CASES = {
 }
 
 
-def machine(root: Path, program: str, text: str, *, restricts: str = "1\n") -> str:
-    """A root directory with a program, a profile, and the kernel's setting."""
-    texts = {
-        "proc/sys/kernel/apparmor_restrict_unprivileged_userns": restricts,
-        program[1:]: "",
-        "etc/apparmor.d/one": text,
-    }
-    for path, content in texts.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(content)
-    return str(root)
-
-
 @pytest.mark.parametrize(("program", "text", "profile", "allows"), CASES.values(), ids=CASES)
 def test_programs_have_the_profile_that_is_attached_to_them(
-    program: str, text: str, profile: str, allows: bool, tmp_path: Path
+    program: str, text: str, profile: str, allows: bool
 ) -> None:
-    root = machine(tmp_path, program, text)
-    asked = ("/usr/bin/*", "/usr/lib/*/apptainer/bin/starter")
-    assert facts.namespace_programs(root, asked) == [{"path": program, "profile": profile, "allows": allows}]
+    found = denied(host_facts("n1", namespace_programs=(program,), apparmor_profiles={"one": text}))
+    assert found == (() if allows else (Denied(program, profile),))
 
 
 @pytest.mark.parametrize("name", ["one.dpkg-old", "one~", ".one"])
-def test_a_file_that_apparmor_does_not_load_counts_for_nothing(name: str, tmp_path: Path) -> None:
-    root = machine(tmp_path, "/usr/bin/crun", UBUNTU.format("profile crun /usr/bin/crun"))
-    (tmp_path / "etc/apparmor.d/one").rename(tmp_path / "etc/apparmor.d" / name)
-    assert facts.namespace_programs(root, ["/usr/bin/crun"])[0]["allows"] is False
+def test_a_file_that_apparmor_does_not_load_counts_for_nothing(name: str) -> None:
+    text = UBUNTU.format("profile crun /usr/bin/crun")
+    facts = host_facts("n1", namespace_programs=("/usr/bin/crun",), apparmor_profiles={name: text})
+    assert denied(facts) == (Denied("/usr/bin/crun"),)
 
 
-def test_a_profile_that_is_disabled_counts_for_nothing(tmp_path: Path) -> None:
-    root = machine(tmp_path, "/usr/bin/crun", UBUNTU.format("profile crun /usr/bin/crun"))
-    (tmp_path / "etc/apparmor.d/disable").mkdir()
-    (tmp_path / "etc/apparmor.d/disable/one").symlink_to("../one")
-    assert facts.namespace_programs(root, ["/usr/bin/crun"])[0]["allows"] is False
-
-
-@pytest.mark.parametrize("restricts", ["0\n", ""])
-def test_where_nobody_is_denied_namespaces_no_program_is_told(restricts: str, tmp_path: Path) -> None:
-    root = machine(tmp_path, "/usr/bin/crun", "", restricts=restricts)
-    assert facts.namespace_programs(root, ["/usr/bin/crun"]) == []
+@pytest.mark.parametrize(
+    ("restricts", "disabled", "told"),
+    [
+        (
+            "1",
+            "",
+            {"namespace_programs": ["/usr/bin/crun"], "apparmor_profiles": {"crun": "profile crun /usr/bin/crun"}},
+        ),
+        ("1", "crun", {"namespace_programs": ["/usr/bin/crun"], "apparmor_profiles": {}}),
+        ("0", "", {}),
+        ("", "", {}),
+    ],
+)
+def test_a_host_tells_its_programs_and_their_profiles_where_the_kernel_denies_others_namespaces(
+    restricts: str, disabled: str, told: dict[str, object], tmp_path: Path
+) -> None:
+    texts = {
+        "proc/sys/kernel/apparmor_restrict_unprivileged_userns": f"{restricts}\n",
+        "usr/bin/crun": "",
+        "etc/apparmor.d/crun": "profile crun /usr/bin/crun\n",
+        "etc/apparmor.d/man": "profile man /usr/bin/man\n",
+        f"etc/apparmor.d/disable/{disabled or 'man'}": "",
+    }
+    for path, text in texts.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert facts.user_namespaces(str(tmp_path), ["/usr/bin/*", "/usr/lib/*/starter"]) == told
