@@ -45,6 +45,15 @@ done; true
 """
 """Prints what a host knows of the users and groups, by name and by number."""
 
+AS_UBUNTU_26_04 = """set -e
+getent group sssd >/dev/null || groupadd --system sssd
+mkdir -p /etc/systemd/system/sssd.service.d
+printf '%s\\n' '[Service]' 'ExecStartPre=+-/bin/chown -f -R -H root:sssd /etc/sssd' \\
+    'ExecStartPre=+-/bin/chmod -f -R g+r /etc/sssd' >/etc/systemd/system/sssd.service.d/ubuntu.conf
+systemctl daemon-reload
+systemctl restart sssd"""
+"""What SSSD's unit does from 2.11 on where the daemon is the user sssd, as on Ubuntu 26.04; here it stays root."""
+
 LEFT = (
     "ls -d /etc/sssd/sssd.conf /etc/sssd/slurmfab* /usr/share/pam-configs/slurmfab* /var/lib/sss/db/*_directory.ldb "
     "/var/lib/slurmfab/owned/directory* /etc/systemd/system/sssd.service.d /var/lib/slurmfab/earlier-logins* "
@@ -236,11 +245,13 @@ def test_while_the_directory_is_down_users_work_and_a_check_names_the_cause(site
         assert one["outcome"] == "failed"
         assert "cannot be reached: Connection refused" in one["cause"]
         assert found["users_are_the_same_everywhere/n1"]["outcome"] == "passed"
-        site.lab.on("n1", "systemctl restart sssd")
+        site.lab.on("n1", AS_UBUNTU_26_04)
+        assert "root:sssd 640" in site.lab.on("n1", "stat -c '%U:%G %a' /etc/sssd/sssd.conf")
         assert site.lab.on("n1", "id -u ann") == "5001", "after a start without the server"
         assert site.lab.deploy()["steps"] == []
     finally:
         site.directory.start()
+        site.lab.on("n1", "rm -r /etc/systemd/system/sssd.service.d; systemctl daemon-reload")
 
 
 def test_starttls_does_as_well(site: Site) -> None:

@@ -102,6 +102,20 @@ def test_the_unit_of_debian_13_may_let_group_root_read_the_settings(host: Host) 
     assert apply(HERE, host).status == CHANGED
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to groups")
+def test_the_unit_of_ubuntu_26_04_may_give_the_files_to_its_group(host: Host) -> None:
+    with Path(host.path("/etc/group")).open("a") as file:
+        file.write("sssd:x:4711:\n")
+    apply(HERE, host)
+    apply(LoginGuard(proved=True), host)
+    for path, mode in ((SSSD_CONF, 0o640), (CA, 0o644)):
+        os.chown(host.path(path), -1, 4711)
+        Path(host.path(path)).chmod(mode)
+    assert apply(HERE, host).status == OK
+    Path(host.path(SSSD_CONF)).chmod(0o660)
+    assert apply(HERE, host).status == CHANGED
+
+
 def test_nothing_is_changed_when_no_server_can_be_asked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ldap_probe, "troubles", lambda *_: {"ldaps://a": "its certificate is not accepted: x"})
     assert "ldaps://a: its certificate is not accepted: x. Nothing was changed" in failure(HERE, host)

@@ -84,8 +84,9 @@ COLLIDE = (
     "Give them others; or name them in directory.sssd.ignored; or, for those below it, set directory.sssd.min_id"
 )
 
-READ_BY_GROUP = "root:root 0640"
-"""What the unit of Debian 13's package makes of root's own 0600; its group is root's, too."""
+OF_UNIT = {SSSD_CONF: ("root:root 0640", "root:sssd 0640"), CA: ("root:sssd 0644",)}
+"""What the unit of SSSD's package makes of these files at each start: in Debian 13, whose group is root's, too, and in
+Ubuntu 26.04, where the daemon is the user sssd."""
 
 
 class DirectoryService(OwnedFiles):
@@ -108,8 +109,9 @@ class DirectoryService(OwnedFiles):
     def actual(self, context: Context) -> State:
         """The same as found."""
         state: Dict[str, Any] = {**super().actual(context)}
-        if state.get(SSSD_CONF + ACCESS) == READ_BY_GROUP:
-            state[SSSD_CONF + ACCESS] = super().wanted(context)[SSSD_CONF + ACCESS]
+        for path, accesses in OF_UNIT.items():
+            if state.get(path + ACCESS) in accesses:
+                state[path + ACCESS] = super().wanted(context)[path + ACCESS]
         pam = {name: text(context, "/etc/pam.d/common-" + name) for name in ("account", "auth", "session")}
         asks_pam = all("pam_sss.so" in pam[name] for name in ("account", "auth"))
         there = {PAM: asks_pam, NSS: asks_nss(text(context, NSSWITCH))} if self.files else {}
