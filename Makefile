@@ -16,9 +16,11 @@ SHELL_PACKAGES := zsh fish
 TOOL_PACKAGES := age e2fsprogs rpm dnf createrepo-c gpg gpg-agent
 # Tests that deploy once to each suite that any test deploys to.
 SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd like_ubuntu))
-# Tests that are played on the look-alikes of Ubuntu: those of a first hour, and a cluster that is taken over.
+# Tests that are played on the look-alikes of Ubuntu: those of a first hour, a cluster that is taken over, and the README
+# typed by a user with sudo, who runs the tests without hosts as well.
 UBUNTU_TESTS := $(patsubst %,tests/lab/test_%.py, \
-  like_ubuntu add_node accounts people update reboot import upgrade check_cluster)
+  like_ubuntu add_node accounts people update reboot import upgrade check_cluster ways_in) \
+  tests/lab/test_clean_machines.py::test_the_readme_when_typed_then_the_demo_passes_twice_and_slurmfab_is_installed
 # Tests that are played on the stand-in for Enterprise Linux: those of its package manager, and some that are not about apt.
 EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py, \
   el el_bundle el_logins selinux mixed mixed_upgrade accounts add_node come_and_go configless database drain_resume_status drift \

@@ -189,6 +189,8 @@ inside systemctl --quiet enable ssh.socket systemd-networkd systemd-resolved sna
 if [ "$rust" = yes ]; then
     inside dpkg-divert --quiet --local --rename --divert /usr/bin/sudo.ws --add /usr/bin/sudo
     ln -s ../lib/cargo/bin/sudo "$root/usr/bin/sudo"
+    inside dpkg-divert --quiet --local --rename --divert /usr/sbin/visudo.ws --add /usr/sbin/visudo
+    ln -s ../lib/cargo/bin/visudo "$root/usr/sbin/visudo"
     for one in $(inside ls /usr/lib/cargo/bin/coreutils); do
         case $one in cp | mv | rm) continue ;; esac
         [ -e "$root/usr/bin/$one" ] || continue
