@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
 import threading
 import time
 from collections import deque
@@ -40,6 +41,9 @@ NOT_FOUND = ("not found", "No such file")
 
 NOLOGIN = "This account is currently not available"  # what nologin(8) prints, in every language
 NOT_FOUND_CODE = 127  # exit code of shells and of env(1) for such a program, in every language
+ANOTHER_USER = re.compile(r'Please login as the user "([a-z_][a-z0-9_-]{0,31})" rather than the user "[\w-]+"')
+"""What cloud-init's `disable_root`, as on Ubuntu, has sshd print in place of a command."""
+
 EMPTY_FRAME = b"0\n"  # a heartbeat: the agent does not answer it
 
 SILENCE_SECONDS = 30
@@ -270,6 +274,12 @@ class Session:
         names_absent = any(hint in output for hint in NOT_FOUND)
         if (is_absent and not self.become) or ("python3" in output and names_absent):
             return PythonMissing(self.host, NO_PYTHON)
+        if wanted := ANOTHER_USER.search(output):
+            return AgentFailed(
+                self.host,
+                f'SSH lets this user run nothing there: cloud-init asks for the user "{wanted[1]}". Log in as that one: '
+                f"--user {wanted[1]} at first contact, ssh: {{user: {wanted[1]}, become: sudo}} in the cluster file.",
+            )
         if NOLOGIN in output:
             return AgentFailed(
                 self.host,

@@ -131,8 +131,12 @@ class Person:
         return code, shown.decode()
 
     def writes(self, text: str) -> None:
-        """Write the cluster file, which asks for the packages that the tests are run with unless it says which."""
+        """Write the cluster file, which asks for the packages that the tests are run with unless it says which.
+
+        On look-alikes of Ubuntu nobody logs in as root.
+        """
         self.cluster_file.parent.mkdir(exist_ok=True)
+        text = text.replace("ssh: {user: root, ", f"ssh: {{user: {USER}, become: sudo, ") if LIKE else text
         asks = "" if PACKAGES == "debian" or re.search("^slurm:", text, re.MULTILINE) else SLURM_KEY
         self.cluster_file.write_text(f"{text}{asks}")
 

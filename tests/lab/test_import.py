@@ -189,7 +189,7 @@ def imported(
         made = cluster.lab.lab
         admin.has_seen(made, *(host.name for host in made.hosts))
         before = cluster.jobs(), cluster.daemons(), cluster.settings()
-        options = ("--user", "root", "--key", str(made.ssh_key))
+        options = ("--user", made.spec.ssh_user, "--key", str(made.ssh_key))
         done = succeeded(admin.slurmfab("import", "--hosts", made.host("ctl").address, *options))
         planned = ended(admin.slurmfab("plan", "--json", "plan.json"), 4)
         plan = json.loads((admin.directory / "plan.json").read_text())

@@ -220,6 +220,11 @@ def test_sudo_rs_which_puts_its_own_words_around_the_question_gets_the_password_
             "execute, so",
         ),
         (b"sudo: a password is required\n", BecomeRefused, "sudo refused: sudo: a password is required"),
+        (
+            b'Please login as the user "ubuntu" rather than the user "root".\n\n',
+            AgentFailed,
+            "--user ubuntu at first contact, ssh: {user: ubuntu, become: sudo} in the cluster file",
+        ),
         (b"This account is currently not available.\n", AgentFailed, "a login shell that runs no command"),
         (b"", AgentFailed, "the login shell ended without running it. It is one that runs nothing, such as /bin/false"),
         (b"\xff\xfe\n", AgentFailed, "did not start"),
