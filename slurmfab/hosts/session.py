@@ -274,18 +274,19 @@ class Session:
         names_absent = any(hint in output for hint in NOT_FOUND)
         if (is_absent and not self.become) or ("python3" in output and names_absent):
             return PythonMissing(self.host, NO_PYTHON)
-        if wanted := ANOTHER_USER.search(output):
-            return AgentFailed(
-                self.host,
-                f'SSH lets this user run nothing there: cloud-init asks for the user "{wanted[1]}". Log in as that one: '
-                f"--user {wanted[1]} at first contact, ssh: {{user: {wanted[1]}, become: sudo}} in the cluster file.",
+        other = ANOTHER_USER.search(output)
+        if other or NOLOGIN in output:
+            name = other[1] if other else "..."
+            why = (
+                f'cloud-init asks for the user "{name}" there. Log in as that one'
+                if other
+                else f"this user has a login shell that runs no command ({last}), such as /usr/sbin/nologin. Give it "
+                "another there (chsh -s /bin/bash USER), or log in as another user"
             )
-        if NOLOGIN in output:
+            as_sudo = ", become: sudo" if other else ""
+            option = f"--user {name}" if other else "--user"
             return AgentFailed(
-                self.host,
-                f"this user has a login shell that runs no command ({last}), such as /usr/sbin/nologin. Give it "
-                "another there (chsh -s /bin/bash USER), or log in as another user (--user at first contact, "
-                "ssh: {user: ...} in the cluster file).",
+                self.host, f"{why} ({option} at first contact, ssh: {{user: {name}{as_sudo}}} in the cluster file)."
             )
         if is_absent or ("sudo" in output and names_absent):
             return BecomeRefused(self.host, "sudo is not installed. Install it, or log in as root.")

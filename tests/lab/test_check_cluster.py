@@ -48,7 +48,7 @@ def checked(cluster: DeployedLab, *words: str) -> Checked:
 
 
 def has_limits(cluster: DeployedLab) -> bool:
-    """Whether jobs have limits; they have none where hosts know control groups of version 2 alone, and this machine 1."""
+    """Whether jobs have limits; they have none where a host knows control groups of version 2 alone, this machine 1."""
     return "task/cgroup" in cluster.on("ctl", "scontrol show config | grep ^TaskPlugin")
 
 
