@@ -13,13 +13,15 @@ from hand_made import KINDS, PASSWORD, HandMade, Jobs, made_by_hand, submit, wai
 from lab_cluster import ended, report, succeeded
 from lab_user import PLATFORM, Person, words_of
 from stock import Stock, in_turn
-from suites import SUITES
+from suites import LIKE, SUITES
 
 from slurmfab.cluster.slurm.platform import DNF
 
 pytestmark = pytest.mark.lab
 
 WANTED_BY_PROOFS = r"directory:.*|accounts:.*|(owned-files|units-loaded):slurm(ctld|dbd)-user"
+if LIKE:
+    WANTED_BY_PROOFS += r"|shared-names:/var/log"
 """What any takeover changes on hosts: modes of directories, the slurm user's account, and that slurmctld and slurmdbd
 do not start as root the next time. No user, login or name of a host is touched."""
 
