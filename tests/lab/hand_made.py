@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from lab_cluster import DeployedLab
 from stock import Stock
+from suites import LIKE
 
 from slurmfab.cluster.slurm import versions
 from slurmfab.cluster.slurm.platform import DEBIAN, EL_OPENHPC
 from slurmfab.lab import kill_host
+from slurmfab.lab.ubuntu_like import LIKES
 
 ETC = "/etc/slurm"
 COMPLETED = "/var/log/slurm/jobcomp.log"
@@ -204,8 +207,24 @@ def prepare(lab: DeployedLab) -> None:
     everywhere(lab, BASICS.format(key=key, hosts=hosts, people=people) + "systemctl restart munge")
 
 
+WITHOUT_LIMITS = {
+    "proctrack/cgroup": "proctrack/linuxproc",
+    "task/affinity,task/cgroup": "task/affinity",
+    "task/cgroup,task/affinity": "task/affinity",
+    "TaskPlugin=task/cgroup": "TaskPlugin=task/none",
+    "jobacct_gather/cgroup": "jobacct_gather/linux",
+    "ConstrainCores=yes": "CgroupPlugin=disabled\nConstrainCores=yes",
+}
+"""What stands in files of hosts without controllers of control groups: their systemd knows version 2 alone, and this
+machine has them in version 1."""
+
+HAS_LIMITS = not (LIKE and LIKES[LIKE].suite == "sid") or Path("/sys/fs/cgroup/cgroup.controllers").exists()
+
+
 def file(path: str, text: str, mode: str = "644") -> str:
     """Shell commands that write a text file, as an editor would."""
+    for limited, instead in () if HAS_LIMITS else WITHOUT_LIMITS.items():
+        text = text.replace(limited, instead)
     return f"mkdir -p {path.rpartition('/')[0]}\ncat >{path} <<'END'\n{text.strip()}\nEND\nchmod {mode} {path}\n"
 
 

@@ -30,6 +30,20 @@ SOMETHING_TO_DO = 4
 TAKE_RIGHTS = f"mv /etc/sudoers.d/lab /root/lab.sudoers || gpasswd --delete {WHO} sudo"
 GIVE_RIGHTS = f"mv /root/lab.sudoers /etc/sudoers.d/lab || gpasswd --add {WHO} sudo"
 """What take and give the right to use sudo: a rule of the lab's, or on a look-alike of Ubuntu the group."""
+LISTEN_ON_2222 = """\
+set -e
+printf 'Port 22\\nPort 2222\\n' >/etc/ssh/sshd_config.d/ports.conf
+if systemctl --quiet is-active ssh.socket; then
+    mkdir -p /etc/systemd/system/ssh.socket.d
+    printf '[Socket]\\nListenStream=2222\\n' >/etc/systemd/system/ssh.socket.d/ports.conf
+    systemctl daemon-reload
+    systemctl restart ssh.socket
+else
+    systemctl restart ssh
+fi
+"""
+"""The second half is what Ubuntu's generator makes of the first."""
+
 CLUSTER_FILE = """\
 cluster: ways
 ssh: {ssh}
@@ -333,7 +347,7 @@ def test_names_that_only_ssh_config_knows_when_planned_then_all_that_it_says_is_
     key = hosts.lab.host("n1").host_keys["ssh-ed25519"]
     with (folder / "known_hosts").open("a") as known:
         known.write(f"[{behind}]:2222 ssh-ed25519 {key}\n")
-    hosts.on("n1", "printf 'Port 22\\nPort 2222\\n' >/etc/ssh/sshd_config.d/ports.conf && systemctl restart ssh")
+    hosts.on("n1", LISTEN_ON_2222)
     before = logins(hosts, "n1", gateway)
     writes(person, hosts, "{become: sudo}", addresses=False)
     ended(person.slurmfab("plan"), SOMETHING_TO_DO)
