@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import threading
+import time
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,10 @@ BANNER_SECONDS = 20
 
 NO_BANNER = ("banner", "No existing session")
 """Parts of paramiko's message about an sshd that accepts a connection and then sends no banner."""
+
+TRIES, AT_ONCE_SECONDS, PAUSE_SECONDS = 3, 2.0, 1.0
+"""How often a connection is opened that ends at once, without a banner, and the time between: sshd does so while it
+restarts, as by cloud-init at a machine's first boot, and while it has too many logins under way."""
 
 NO_CHANNEL = ("Timeout opening channel", "Unable to open channel")
 """Parts of paramiko's message if a jump host waits for a host that does not answer, or refuses two hosts at the
@@ -72,6 +77,25 @@ def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None 
 
     Raises Unreachable, with its subclasses for host keys and logins; InputError if the private key cannot be read.
     """
+    for left in reversed(range(TRIES)):
+        begun = time.monotonic()
+        try:
+            return open_connection(route, policy, gateway)
+        except Unreachable as error:
+            is_late = time.monotonic() - begun > AT_ONCE_SECONDS
+            if not left or is_late or not has_no_banner(error.__cause__):
+                raise
+        time.sleep(PAUSE_SECONDS)
+    raise AssertionError("the last try returns or raises")
+
+
+def has_no_banner(error: BaseException | None) -> bool:
+    """Whether an sshd has accepted a connection and sent no banner."""
+    return isinstance(error, EOFError) or any(part in str(error) for part in NO_BANNER)
+
+
+def open_connection(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None) -> paramiko.SSHClient:
+    """The same, tried once."""
     client = Client()
     arguments = login(route, policy)
     policy.consult(route)
@@ -408,7 +432,7 @@ def explained(error: Exception, route: Route, message: str = "") -> Unreachable:
         )
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and "host key" in str(error):
         return Unreachable(route.host, f"{where} offers no SSH host key of a type that is pinned for it.")
-    if isinstance(error, EOFError) or any(part in str(error) for part in NO_BANNER):
+    if has_no_banner(error):
         return Unreachable(
             route.host,
             f"{where} accepts connections but sends no SSH banner. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,6 +24,7 @@ from slurmfab.lab import (
     power,
     roots,
     state,
+    ubuntu_like,
 )
 from slurmfab.lab.command import remove_tree, require_machine, run_bounded
 from slurmfab.lab.disks import Disks
@@ -39,6 +41,7 @@ ENTER = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "-
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Search path for programs that `run` starts on a host."""
 
+BOOT_SECONDS = 180  # how long cloud-init may take on a look-alike of Ubuntu
 RUN_SECONDS = 400  # time limit of a command that `run` runs on a host
 
 
@@ -161,6 +164,7 @@ def _write_layers(remembered: LabState, name: str, packages: tuple[str, ...], pr
 def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[str], None]) -> None:
     """Connect hosts to the network, boot them, and wait until each has the expected state on port 22."""
     layout, spec, wanted = remembered.layout, remembered.spec, {}
+    begun = time.time()
     for name in hosts:
         host, address = layout.host(name), _addresses(remembered)[name]
         network.plug_in(host, _all_addresses(remembered)[name], IPv4Network(remembered.network), spec.offline)
@@ -168,6 +172,11 @@ def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[s
         wanted[host] = (address, "silent" if name in spec.hanging else "answers")
     for host in power.wait(wanted, map(Path, remembered.cgroups)):
         progress(f"{host.name} ({wanted[host][0]}): {wanted[host][1]} on SSH")
+    # cloud-init restarts sshd, and ends what has just connected.
+    while spec.like and not all(ubuntu_like.has_booted(host.root, begun) for host in wanted):
+        if time.time() > begun + BOOT_SECONDS:
+            raise LabError(f"cloud-init has not ended on the hosts of lab {spec.name} within {BOOT_SECONDS} s.")
+        time.sleep(0.2)
 
 
 def _write_ssh_config(remembered: LabState) -> None:

@@ -253,3 +253,10 @@ def seed(
     resolv = root / "etc/resolv.conf"
     resolv.unlink(missing_ok=True)
     resolv.symlink_to("../run/systemd/resolve/stub-resolv.conf")
+
+
+def has_booted(root: Path, since: float) -> bool:
+    """Whether cloud-init has ended on a host since a time in seconds since 1970, or is switched off there."""
+    if (root / "etc/cloud/cloud-init.disabled").exists():
+        return True
+    return any(file.stat().st_mtime >= since for file in root.glob("var/lib/cloud/instances/*/boot-finished"))

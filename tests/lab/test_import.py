@@ -29,6 +29,9 @@ IN_PLACES_OF_SLURM = {"no_other_user_leads_slurmd_elsewhere", "no_other_user_lea
 """What checks find wrong with `own-ids`, whose daemons have logs and spool in a directory of slurm's; the second where
 the packages start slurmctld as root, as Debian 12's do."""
 
+IN_A_GROUPS_DIRECTORY = ("plain", "opt", "source", "alone", "openhpc")
+"""Clusters whose slurmd has its log in /var/log itself, where Ubuntu's syslog could make another file once it is gone."""
+
 STARTED_BY = "systemctl show -P User slurmctld | grep . || echo root"
 
 SCRIPTS = "site-files:.*"
@@ -278,6 +281,9 @@ def test_check_cluster_when_an_imported_cluster_is_deployed_then_finds_nothing_w
     by_root = deployed.imported.cluster.on("ctl", STARTED_BY) == "root"
     wanted = IN_PLACES_OF_SLURM if deployed.imported.cluster.kind == "own-ids" else set()
     wanted = wanted if by_root else wanted - {"no_other_user_leads_starting_daemons_elsewhere"}
+    if LIKE and deployed.imported.cluster.kind in IN_A_GROUPS_DIRECTORY:
+        wanted = {*wanted, "no_other_user_leads_slurmd_elsewhere"}
+        assert "SlurmdLogFile: /var/log/slurmd/slurmd.log}` in the cluster file" in words_of(done)
     # A job that runs since before the import can leave no room for the checks' own jobs.
     unseen = any(one["outcome"] == "not run" for one in told["checks"])
     assert (done.returncode, failed) == (1 if wanted else 5 if unseen else 0, wanted), words_of(done)

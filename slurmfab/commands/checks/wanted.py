@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -156,7 +157,7 @@ def with_logs(text: str, cluster: Cluster, lock: Lock, host: str = "") -> str:
     """A message that names the logs of Slurm's daemons where slurm_conf and slurmdbd_conf have them.
 
     Args:
-        text: the message, with the logs where slurmfab has them.
+        text: the message, with the logs where slurmfab has them; what follows `LogFile: ` stays.
         host: the host that the message is about; empty for several.
     """
     if not any(log in text for log in LOGS.values()) or not lock.slurm:
@@ -165,7 +166,9 @@ def with_logs(text: str, cluster: Cluster, lock: Lock, host: str = "") -> str:
     hostname = known.hostname if known else ""
     logs = {name: places.log_file(settings, name, host or "NODE", hostname) for name in places.LOGS}
     for daemon, log in {**logs, "slurmdbd": accounting.log_file(cluster.slurmdbd_conf)}.items():
-        text = text.replace(LOGS[daemon], log or f"`journalctl -u {daemon}`")
+        here = log or f"`journalctl -u {daemon}`"
+        # A repair that gives a log its usual place names that, and not the place where it is.
+        text = re.sub(rf"(?<!LogFile: ){re.escape(LOGS[daemon])}", lambda _: here, text)  # noqa: B023 - called at once
     return text
 
 

@@ -220,6 +220,8 @@ def test_messages_name_the_logs_where_they_are(more: str, host: str, expected: s
     wanted = planned(more)
     lock = dataclasses.replace(wanted.lock, slurm="24.11.5")
     assert with_logs("see /var/log/slurmd/slurmd.log there", wanted.cluster, lock, host) == expected
+    repair = "Repair: slurm_conf: {SlurmdLogFile: /var/log/slurmd/slurmd.log}"
+    assert with_logs(repair, wanted.cluster, lock, host) == repair
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,24 @@ def test_a_listener_that_speaks_no_ssh_is_told(hangs_up: int) -> None:
         connect(Route("n1", "127.0.0.1", "admin", hangs_up), NOBODY)
 
 
+def test_a_connection_that_ends_at_once_as_while_sshd_restarts_is_opened_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken: list[socket.socket] = []
+
+        def serve() -> None:
+            listener.accept()[0].close()
+            taken.append(listener.accept()[0])
+            taken[0].sendall(b"SSH-2.0-later\r\n")
+            taken[0].close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with pytest.raises(Unreachable):
+            connect(Route("n1", "127.0.0.1", "admin", listener.getsockname()[1]), NOBODY)
+        thread.join(10)
+    assert len(taken) == 1
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
