@@ -30,7 +30,7 @@ IN_PLACES_OF_SLURM = {"no_other_user_leads_slurmd_elsewhere", "no_other_user_lea
 the packages start slurmctld as root, as Debian 12's do."""
 
 IN_A_GROUPS_DIRECTORY = ("plain", "opt", "source", "alone", "openhpc")
-"""Clusters whose slurmd has its log in /var/log itself, where Ubuntu's syslog could make another file once it is gone."""
+"""Clusters whose slurmd has its log in /var/log itself, where Ubuntu's syslog could make another once it is gone."""
 
 STARTED_BY = "systemctl show -P User slurmctld | grep . || echo root"
 
