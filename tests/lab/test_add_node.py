@@ -42,7 +42,7 @@ WAITING_JOB = (
     " 'srun sh -c \"until [ -e /tmp/finish ]; do sleep 0.1; done; echo ran on >/tmp/finished\"'"
 )
 
-OTHER_RELEASE = "/CODENAME=/{s/bookworm/other/; s/trixie/bookworm/; s/other/trixie/}"
+OTHER_RELEASE = "/CODENAME=/{s/bookworm/other/; s/trixie/bookworm/; s/=sid/=bookworm/; s/other/trixie/}"
 """For sed: makes one suite of the other, as in a host that was installed from the wrong medium."""
 
 

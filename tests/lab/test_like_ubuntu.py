@@ -115,6 +115,7 @@ chmod 755 /usr/sbin/apparmor_parser
 """
 """A stand-in for the one setting of Ubuntu's kernel by which AppArmor denies users namespaces, and for its profiles."""
 
+OWN_SOURCES = "mv /root/kept/ubuntu.sources /etc/apt/sources.list.d/ && apt-get -qq update"
 OWN_PROFILE = "/etc/apparmor.d/slurmfab.usr.bin.crun"
 LOADED = "cat /sys/kernel/security/apparmor/profiles"
 
@@ -188,6 +189,8 @@ def test_updates_that_come_by_themselves_restart_daemons_and_no_job_ends(ubuntu:
 
 def test_containers_where_apparmor_denies_namespaces_get_a_profile_unless_there_is_one(ubuntu: DeployedLab) -> None:
     before = ubuntu.inventory_path.read_text()
+    with ThreadPoolExecutor() as pool:
+        tuple(pool.map(lambda host: ubuntu.on(host, OWN_SOURCES), HOSTS))
     ubuntu.on("n1", DENIES_NAMESPACES)
     ubuntu.deploy_file(before + "containers: [oci]\n")
     # The package apparmor has one for crun, as on Ubuntu.
