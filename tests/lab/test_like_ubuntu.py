@@ -125,7 +125,13 @@ PIDS = "systemctl show -P MainPID {} | paste -sd ' '"
 @pytest.fixture(scope="module", params=PLAYED)
 def ubuntu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
     """A bare lab whose hosts are look-alikes."""
-    spec = LabSpec(name="hlike", suite=LIKES[request.param].suite, nodes=2, like=request.param, ssh_user=USER)
+    spec = LabSpec(
+        name=f"hlike{request.param[-5:-3]}",
+        suite=LIKES[request.param].suite,
+        nodes=2,
+        like=request.param,
+        ssh_user=USER,
+    )
     with running_lab(spec, tmp_path_factory.mktemp("like")) as made:
         yield made
 

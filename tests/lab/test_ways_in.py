@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab, ended, eventually
 from lab_user import Person, installed, running_lab, words_of
-from suites import NEWEST
+from suites import LIKE, NEWEST
 
 from slurmfab import lab
 from slurmfab.base.hostlist import fold
@@ -23,7 +23,7 @@ from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
-SPEC = installed(LabSpec(name="hways", suite=NEWEST, nodes=2, ssh_user="admin", sudo_password=True))
+SPEC = installed(LabSpec(name=f"hways{LIKE[-5:-3]}", suite=NEWEST, nodes=2, ssh_user="admin", sudo_password=True))
 WHO = SPEC.ssh_user
 ALL = ("ctl", "n1", "n2")
 SOMETHING_TO_DO = 4
