@@ -90,7 +90,8 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         tell_folded(run, counted_by_slurmd(plan_input))
     if run.takes("login hosts"):
         tell_folded(run, users_beside_slurmctld(plan_input))
-    tell_folded(run, added_profiles(plan_input))
+    if run.takes("containers"):
+        tell_folded(run, added_profiles(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, mig.notices(plan_input))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))

@@ -110,7 +110,8 @@ def register(context: Context, nodes: Iterable[Mapping[str, str]], states: Mappi
     No others: until they have, Slurm calls them not responding, and an srun that asks for a job's first step then waits
     for SlurmctldTimeout. And none that is drained, which would be taken for resumed.
     """
-    boots, rebooted = lost_jobs.boots_in(nodes), set()
+    boots = lost_jobs.boots_in(nodes)
+    rebooted: Set[str] = set()
     latest = max(boots.values(), default=0.0)
     for job in lost_jobs.jobs_in(context.must(lost_jobs.RUNNING, seconds=SECONDS)):
         if job.state != "CONFIGURING" and job.start is not None and job.start < latest:
