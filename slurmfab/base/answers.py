@@ -136,11 +136,15 @@ def _validator(name: str) -> SchemaValidator:
 _TEXT, _FLAG = core_schema.str_schema(max_length=MOST_TEXT), core_schema.bool_schema()
 _LINE = core_schema.str_schema(pattern=LINE, max_length=65536)
 _COUNT = core_schema.int_schema(ge=0, le=1 << 40)
-_SECONDS = core_schema.float_schema(ge=0, allow_inf_nan=False)
+_SECONDS = core_schema.float_schema(ge=0, le=1 << 33, allow_inf_nan=False)  # of times, until the year 2242
+_MOMENT = core_schema.int_schema(ge=0, le=1 << 33)
 _LINES, _TABLE = core_schema.list_schema(_LINE), core_schema.dict_schema(_LINE, _TEXT)
 _ROWS = core_schema.list_schema(core_schema.list_schema(_TEXT))
+_BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})\z"
 _RUN = core_schema.str_schema(pattern=RUN, max_length=100)
+_NOTHING = core_schema.literal_schema([""])
 _PATH = core_schema.str_schema(pattern=r"^/[^\pC\p{Zl}\p{Zp}]*\z", max_length=4096)
+_STEP = core_schema.str_schema(pattern=r"^[0-9]{1,10}\.[A-Za-z0-9_]{1,32}\z", max_length=50)
 _ADDRESS = core_schema.str_schema(pattern=r"^[0-9A-Fa-f.:]{2,45}\z", max_length=45)
 
 
@@ -162,7 +166,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "found_files": _found_files(),
         "job": _job(),
         "job_shapes": _job_shapes(),
-        "job_processes": strict_object({"steps": _LINES, "hung": _LINES}, {}),
+        "job_processes": strict_object({"steps": core_schema.list_schema(_STEP), "hung": _LINES}, {}),
         "kept": _kept(),
         "lock": strict_object({"idle": core_schema.nullable_schema(_SECONDS)}, {}),
         "lock_copy": strict_object({}, {"cluster": _LINE, "run": _RUN, "by": _LINE, "text": _TEXT}),
@@ -206,7 +210,7 @@ def _support() -> core_schema.CoreSchema:
     name = core_schema.str_schema(pattern=SUPPORT_FILE, max_length=120)
     files = core_schema.list_schema(core_schema.tuple_schema([name, _TEXT], strict=False), max_length=1000)
     left = core_schema.list_schema(core_schema.tuple_schema([_LINE, _LINE], strict=False), max_length=2000)
-    value = core_schema.str_schema(pattern=r"^[A-Za-z0-9+/]+={0,2}\z", max_length=1 << 18)
+    value = core_schema.str_schema(pattern=_BASE64, max_length=1 << 18)
     secrets = core_schema.list_schema(value, max_length=1024)
     public = core_schema.list_schema(_TEXT, max_length=64)
     return strict_object({"files": files, "left": left, "secrets": secrets, "public": public}, {})
@@ -220,7 +224,7 @@ def _kept() -> core_schema.CoreSchema:
     more = {**dict.fromkeys(("owner", "group", "mode", "other", "link"), _LINE), "whole": _TEXT}
     files = core_schema.list_schema(strict_object(file, more))
     services = core_schema.list_schema(strict_object(service, {}))
-    runs = {"runs": core_schema.list_schema(_RUN), "dropped": _LINE}
+    runs = {"runs": core_schema.list_schema(_RUN), "dropped": core_schema.union_schema([_RUN, _NOTHING])}
     return strict_object({**runs, "files": files, "services": services}, {"last": _LINE})
 
 
@@ -229,7 +233,7 @@ def _job() -> core_schema.CoreSchema:
     word = core_schema.str_schema(pattern=r"^[A-Za-z0-9_ +:.-]*\z", max_length=100)
     job = core_schema.str_schema(pattern=r"^[0-9_+:,\[\]-]*\z", max_length=65536)
     nodes = core_schema.str_schema(pattern=r"^[A-Za-z0-9_.,\[\]-]*\z", max_length=65536)
-    row = core_schema.tuple_schema([job, job, word, _COUNT, _COUNT, _COUNT, nodes, word], strict=False)
+    row = core_schema.tuple_schema([job, job, word, _MOMENT, _MOMENT, _MOMENT, nodes, word], strict=False)
     return strict_object({"rows": core_schema.list_schema(row, max_length=100_000), "origin": _LINE}, {})
 
 
@@ -258,8 +262,16 @@ def _evidence() -> core_schema.CoreSchema:
     running = core_schema.list_schema(job, max_length=50)
     lost = {"running": running, "boots": core_schema.dict_schema(_LINE, _SECONDS)}
     return strict_object(
-        {}, {**rows, **texts, **lost, "now": _SECONDS, "missing": missing, "names": _TABLE, "account": _TABLE}
+        {}, {**rows, **texts, **lost, "now": _SECONDS, "missing": missing, "names": _TABLE, "account": _account()}
     )
+
+
+def _account() -> core_schema.CoreSchema:
+    """What a host has of a user (`slurmfab.on_hosts.agent.logs.evidence.account_of`)."""
+    number = core_schema.str_schema(pattern=r"^[0-9]{0,15}\z", max_length=15)
+    day = core_schema.str_schema(pattern=r"^[0-9]{0,6}\z", max_length=6)  # since 1970
+    numbers = dict.fromkeys(("uid", "owner", "free", "files"), number)
+    return strict_object({"trouble": _TEXT}, {**numbers, "home": _LINE, "shell": _LINE, "expired": day})
 
 
 def _accounts() -> core_schema.CoreSchema:

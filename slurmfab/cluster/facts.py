@@ -39,7 +39,7 @@ OURS = {"name", "clock_offset", "reached", "way"}  # the fields of the facts tha
 _MAKING = threading.Lock()
 LATEST = float(1 << 40)  # a time that no clock shows: seconds since 1970
 
-Cpus = Annotated[int, Field(ge=1, le=1 << 20)]
+Cpus = Annotated[int, Field(ge=1, le=65533)]  # as slurm.conf takes them, which has 16 bits for each
 Bus = Annotated[str, pattern(r"(?:[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])?", 16)]
 Cores = Annotated[str, pattern(r"(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?", 4096)]
 SiteFileName = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)?", 201)]

@@ -9,10 +9,14 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.answers import ADVICE
+from slurmfab.base.errors import AgentFailed, SlurmfabError
 
 FAN_OUT = 64  # the most hosts that are asked at the same time
 MOST_THREADS = 320  # the most of them, with those that are only waited for: one that is off takes its time limit
+
+UNUSABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading an answer raises that its model has let through: the failure of one host, and not of the run."""
 
 _own = threading.local()  # `turn`: in a thread of `on_each` what limits how many calls are at work; empty when given up
 
@@ -47,6 +51,11 @@ class PendingAnswers(Generic[Result]):
                     yield host, future.result()
                 except SlurmfabError as error:
                     yield host, error
+                except UNUSABLE as error:
+                    told = f"its answer cannot be used ({type(error).__name__}: {str(error)[:200]!r}). {ADVICE}"
+                    failed = AgentFailed(host, told)
+                    failed.__cause__ = error
+                    yield host, failed
         finally:
             self.close()
 

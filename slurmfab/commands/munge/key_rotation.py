@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from slurmfab.base.errors import HostError, HostFailed, SlurmfabError, Unreachable
+from slurmfab.base.answers import ADVICE
+from slurmfab.base.errors import AgentFailed, HostError, HostFailed, SlurmfabError, Unreachable
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
@@ -72,8 +73,12 @@ class MungeAnswer:
 
 def ask_munge(transport: Transport, host: str, *, make: bool, decode: Iterable[str] = ()) -> MungeAnswer:
     """Let a host make a credential, which is not stored, and decode others; HostError if it does not answer."""
-    lines = transport.call(host, {"op": "munge", "make": make, "decode": list(decode)})
-    answer: Mapping[str, Any] = answer_value(host, lines, "munge")
+    asked = list(decode)
+    answer: Mapping[str, Any] = answer_value(
+        host, transport.call(host, {"op": "munge", "make": make, "decode": asked}), "munge"
+    )
+    if len(answer["decoded"]) != len(asked):
+        raise AgentFailed(host, f"it decoded {len(answer['decoded'])} of {len(asked)} credentials. {ADVICE}")
     return MungeAnswer(answer["made"], tuple(answer["decoded"]), answer["trouble"])
 
 

@@ -104,14 +104,26 @@ def refuse_in_use(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], 
     """Refuse, by InputError with ways out, other clusters' hosts, and a controller beside a living one."""
     ours = identity(cluster, lock, facts)
     refuse_others(ours, {host: fact for host, fact in facts.items() if is_new_to(lock, host)}, allowed)
-    left = [host for host, fact in facts.items() if host not in cluster.controllers and has_left_controller(ours, fact)]
-    if left and HOST_IN_USE not in allowed:
+    left = left_controllers(cluster, facts, ours)
+    if left and HOST_IN_USE not in allowed and not has_controller_at_work(cluster, facts):
         raise InputError(
             f"{fold(left)}: slurmctld runs there as the controller of this cluster, and the cluster file says "
             f"{fold(cluster.controllers)}, which would begin with an empty state: all jobs would be lost. Nothing was "
-            f"changed. Set `controllers: [{fold(left)}]`; or, to give up its jobs, stop it there: systemctl disable "
-            "--now slurmctld."
+            f"changed. If the cluster's jobs are on {fold(left)} (squeue), name it in `controllers`; or, to give them "
+            "up, stop it there: systemctl disable --now slurmctld."
         )
+
+
+def left_controllers(cluster: Cluster, facts: Mapping[str, HostFacts], ours: Identity) -> tuple[str, ...]:
+    """The hosts that call themselves controllers of this cluster, and are none of its file's."""
+    return tuple(
+        host for host, fact in facts.items() if host not in cluster.controllers and has_left_controller(ours, fact)
+    )
+
+
+def has_controller_at_work(cluster: Cluster, facts: Mapping[str, HostFacts]) -> bool:
+    """Whether slurmctld runs on a controller of the cluster file: it has the jobs, whatever another host says."""
+    return any(facts[host].services.get("slurmctld") in RUNNING for host in cluster.controllers if host in facts)
 
 
 def has_left_controller(ours: Identity, fact: HostFacts) -> bool:
@@ -157,12 +169,17 @@ def hosts_taken(
     """The hosts of the lock that another cluster has taken meanwhile: names and reasons."""
     if HOST_IN_USE in allowed:
         return {}
+    ours = identity(cluster, lock, facts)
     known = {host: fact for host, fact in facts.items() if not is_new_to(lock, host)}
-    return {
+    beside = left_controllers(cluster, facts, ours) if has_controller_at_work(cluster, facts) else ()
+    taken = {
         host: f"{reason} So the host was left as it is. If it is no longer a node of this cluster: {FAB} remove-node "
         f"{host}. To take it back: add --allow {HOST_IN_USE}."
-        for host, reason in used_elsewhere(cluster, lock, known, identity(cluster, lock, facts)).items()
+        for host, reason in used_elsewhere(cluster, lock, known, ours).items()
     }
+    told = f"it says that slurmctld runs there for this cluster, beside {fold(cluster.controllers)}. So it was left as "
+    told += "it is. Stop that one: systemctl disable --now slurmctld; then run again."
+    return {**dict.fromkeys(beside, told), **taken}
 
 
 def used_elsewhere(

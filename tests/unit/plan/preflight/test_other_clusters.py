@@ -150,9 +150,23 @@ def test_a_controller_beside_a_living_one_is_refused_also_where_the_lock_knows_t
     node = used(ClusterMark(CONF, "lab", controllers))
     facts = everybody(replace(node, services={"slurmctld": slurmctld, "slurmd": "active"}))
     if is_refused:
-        with pytest.raises(InputError, match=r"n1: slurmctld runs there .* file says c1.*Set `controllers: \[n1\]`"):
+        with pytest.raises(
+            InputError, match=r"n1: slurmctld runs there .* file says c1.*If the cluster's jobs are on n1"
+        ):
             refuse_in_use(known, lock, facts)
     refuse_in_use(known, lock, facts, {"host-in-use"} if is_refused else ())
+
+
+def test_a_host_that_says_it_is_the_controller_beside_the_files_own_at_work_then_is_left_out_alone() -> None:
+    known = cluster()
+    lock = pin(known, Lock(), facts_of(known))
+    liar = replace(used(ClusterMark(CONF, "lab", ("evil(6.6.6.6)",))), services={"slurmctld": "active"})
+    facts = {**everybody(liar)}
+    facts["c1"] = replace(facts["c1"], services={"slurmctld": "active"})
+    refuse_in_use(known, lock, facts)
+    reasons = hosts_taken(known, lock, facts, ())
+    assert list(reasons) == ["n1"]
+    assert "it says that slurmctld runs there for this cluster, beside c1" in reasons["n1"]
 
 
 def test_before_the_controller_was_asked_its_name_is_enough_and_another_address_is_not() -> None:
