@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -59,6 +59,8 @@ NO_UNDO_STATE = (
     f"rollback of the other hosts, {FAB} deploy configures it like them."
 )
 """Why a host cannot be rolled back."""
+
+JWT_ROTATION, MUNGE_ROTATION = "rotate-jwt-key", "rotate-munge-key"
 
 INVERSE = {"drain": f"{FAB} resume {{hosts}} undoes it", "resume": f"{FAB} drain {{hosts}} undoes it"}
 """The command that undoes a run which changed no file, by the run's command."""
@@ -419,6 +421,23 @@ def print_runs(run: Run, undoing: Undoing) -> None:
     run.progress.line(f"Going back to before {undoing.undone.run}{others}.")
     if undoing.target.why:
         run.progress.line(undoing.target.why)
+    for line in keys_that_count_again(undone):
+        run.progress.line(line)
+
+
+def keys_that_count_again(undone: Sequence[Record]) -> Iterator[str]:
+    """Yield what comes back with an earlier key, whoever has it by now."""
+    commands = {one.command for one in undone}
+    if JWT_ROTATION in commands:
+        yield (
+            "The earlier key of tokens comes back: tokens made with it count again until they end, also in the hands of "
+            f"whoever it was changed for. A new key afterwards: {FAB} {JWT_ROTATION}."
+        )
+    if MUNGE_ROTATION in commands:
+        yield (
+            "The earlier munge key comes back: whoever has it is any user to Slurm again. A new key afterwards: "
+            f"{FAB} {MUNGE_ROTATION}."
+        )
 
 
 def write_files(run: Run, undoing: Undoing) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -168,6 +168,20 @@ def test_a_state_that_an_undo_store_lacks_stops_the_rollback_before_any_change(p
         place.go_back(hosts)
     assert hosts.changed == []
     assert place.path.read_text() == AFTER
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [("rotate-jwt-key", "tokens made with it count again"), ("rotate-munge-key", "is any user to Slurm again")],
+)
+def test_a_key_that_was_changed_when_it_comes_back_then_that_is_told_with_the_way_to_a_new_one(
+    command: str, told: str
+) -> None:
+    records = (ran(FIRST, BEFORE), replace(ran(SECOND, AFTER), command=command))
+    (line,) = undoing.keys_that_count_again(records[1:])
+    assert told in line
+    assert line.endswith(f"A new key afterwards: fab {command}.")
+    assert list(undoing.keys_that_count_again(records[:1])) == []
 
 
 def test_a_host_without_undo_state_of_its_changes_is_excluded(place: Place) -> None:
