@@ -430,8 +430,8 @@ def keys_that_count_again(undone: Sequence[Record]) -> Iterator[str]:
     commands = {one.command for one in undone}
     if JWT_ROTATION in commands:
         yield (
-            "The earlier key of tokens comes back: tokens made with it count again until they end, also in the hands of "
-            f"whoever it was changed for. A new key afterwards: {FAB} {JWT_ROTATION}."
+            "The earlier key of tokens comes back: tokens made with it count again until they end, whoever has them. A "
+            f"new key afterwards: {FAB} {JWT_ROTATION}."
         )
     if MUNGE_ROTATION in commands:
         yield (

@@ -180,7 +180,7 @@ def test_a_key_that_was_changed_when_it_comes_back_then_that_is_told_with_the_wa
     records = (ran(FIRST, BEFORE), replace(ran(SECOND, AFTER), command=command))
     (line,) = undoing.keys_that_count_again(records[1:])
     assert told in line
-    assert line.endswith(f"A new key afterwards: fab {command}.")
+    assert line.endswith(f"new key afterwards: fab {command}.")
     assert list(undoing.keys_that_count_again(records[:1])) == []
 
 
