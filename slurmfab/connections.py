@@ -25,8 +25,8 @@ from slurmfab.base.terminal import guard_output
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.remote import selection
 from slurmfab.core.engine import session
+from slurmfab.core.status import selection
 from slurmfab.hosts import route
 from slurmfab.hosts.fan_out import FAN_OUT
 from slurmfab.hosts.groups import Connection, Group, HostDown, Refused
@@ -93,7 +93,7 @@ def _transport(file: str) -> SshTransport:
     return SshTransport(route.to_hosts(known.cluster), policies, asker)
 
 
-class _HostCall(fabric.tasks.ConnectionCall):
+class _HostCall(fabric.tasks.ConnectionCall):  # type: ignore[misc] # Fabric ships no type information
     """A call of a task for one host, whose connection is there already, or is Fabric's without its trust in any key."""
 
     def make_context(self, config: fabric.Config) -> fabric.Connection:
@@ -106,7 +106,7 @@ class _HostCall(fabric.tasks.ConnectionCall):
         return other
 
 
-class Executor(fabric.executor.Executor):
+class Executor(fabric.executor.Executor):  # type: ignore[misc] # Fabric ships no type information
     """Fabric's executor, which takes groups and members of the cluster for hosts, in `@task(hosts=...)` and `-H`.
 
     Fabric itself makes a connection of its own for each, which accepts any host key. A host that is down does not keep

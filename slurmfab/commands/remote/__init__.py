@@ -1,1 +1,1 @@
-"""Commands and files for many hosts at once, and the words that name the hosts."""
+"""Commands and files for many hosts at once."""

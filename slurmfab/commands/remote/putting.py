@@ -21,11 +21,11 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import shows
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
-from slurmfab.commands.remote import selection
 from slurmfab.commands.remote.running import Where, reaching
 from slurmfab.core.engine import session
 from slurmfab.core.engine.actor import who
 from slurmfab.core.engine.requests import outcomes_of
+from slurmfab.core.status import selection
 from slurmfab.hosts.fan_out import FAN_OUT, on_each
 from slurmfab.on_hosts.agent.core.resource import FAILED, as_request
 from slurmfab.on_hosts.agent.files.file import File

@@ -19,8 +19,8 @@ from slurmfab.base.json_output import Key, shows
 from slurmfab.base.terminal import BOLD, RED, Paint, StatusLine, hang, is_terminal, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.remote import selection
 from slurmfab.core.engine import session
+from slurmfab.core.status import selection
 from slurmfab.hosts import remote_command, route
 from slurmfab.hosts.fan_out import FAN_OUT, on_each
 from slurmfab.hosts.host_keys import PinnedKey
@@ -33,7 +33,7 @@ MOST_IN_ALL = 256 << 20  # the most bytes of output of all hosts together
 class Where(NamedTuple):
     """The hosts that a command line names."""
 
-    on: str = ""  # words, see `slurmfab.commands.remote.selection`; empty for all hosts
+    on: str = ""  # words, see `slurmfab.core.status.selection`; empty for all hosts
     without: str = ""  # those that are left out
 
 

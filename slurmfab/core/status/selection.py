@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable
 from slurmfab.base.errors import HostError, InputError, SlurmfabError
 from slurmfab.base.hostlist import entries, expand, fold
 from slurmfab.cluster.host_files import selection
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks.wanted import gpus_of
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Node
 from slurmfab.hosts.transport import Transport
+from slurmfab.on_hosts.agent.client.amounts import gpus_of as gpus_by_type
 
 ALL, GPU = "all", "gpu"
 ROLES = ("controller", "compute", "login", "database")
@@ -129,3 +132,11 @@ def ask_nodes(known: Inventory, transport: Transport) -> tuple[Node, ...]:
         except HostError as error:
             reasons.append(str(error))
     raise SlurmfabError("\n".join(reasons))
+
+
+def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:
+    """The number of a node's GPUs by `Gres` of the cluster file, or else those that the lock has."""
+    settings = cluster.settings_of(node)
+    if any(key.lower() == "gres" for key in settings):
+        return sum(gpus_by_type(setting(settings, "Gres")).values())
+    return len(lock.hosts[node].gpus) if node in lock.hosts else 0
