@@ -90,7 +90,8 @@ def _transport(file: str) -> SshTransport:
     """The connections to the hosts of a cluster file, which all groups share."""
     known, asker = _inventory(file), session.Output().asker()
     policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in known.cluster.hosts}
-    return SshTransport(route.to_hosts(known.cluster), policies, asker)
+    password = _program().config.sudo.password if _program() else None  # of `fab --prompt-for-sudo-password`
+    return SshTransport(route.to_hosts(known.cluster), policies, asker, password or "")
 
 
 class _HostCall(fabric.tasks.ConnectionCall):  # type: ignore[misc] # Fabric ships no type information
@@ -163,12 +164,12 @@ class Executor(fabric.executor.Executor):  # type: ignore[misc] # Fabric ships n
 _hosts = hosts  # `Executor` has a parameter of that name
 
 
-def _use_in_fab() -> None:
-    """Have `fab`, if it is what runs, take this executor, by Invoke's own setting for that."""
+def _program() -> Any:
+    """Fabric's own program, if it is what runs."""
     program = getattr(sys.modules.get("fabric.main"), "program", None)
-    if program is not None and hasattr(program, "core"):
-        guard_output()
-        program.config.tasks.executor_class = f"{__name__}.Executor"
+    return program if hasattr(program, "core") else None
 
 
-_use_in_fab()
+if _program():
+    guard_output()
+    _program().config.tasks.executor_class = f"{__name__}.Executor"  # Invoke's own setting for that

@@ -15,7 +15,7 @@ EXAMPLES = "Examples:"  # the first line of the docstring's part with examples
 VALUES = {
     "address": "ADDRESS", "adopt": "WHAT", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD",
     "by": "KEYS", "cluster": "FILE", "controller": "HOST", "csv": "FILE", "database": "FILE", "destination": "PATH",
-    "exclude": "WORDS",
+    "exclude": "WORDS", "group": "GROUP", "mode": "MODE", "owner": "USER",
     "fingerprint": "FINGERPRINT", "from": "HOST", "gateway": "HOST",
     "gpu_nodes": "HOSTS", "homes": "SERVER:PATH", "host": "HOST", "hosts": "HOSTS", "html": "FILE",
     "idle_minutes": "MINUTES", "interface": "NAME", "json": "FILE",

@@ -58,7 +58,8 @@ class SiteHosts:
             try:
                 return self.find(request.param)
             except HostError as error:
-                pytest.fail(str(error), pytrace=False)
+                why = str(error)
+            pytest.fail(why, pytrace=False)
 
         return place
 

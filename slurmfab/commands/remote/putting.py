@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from slurmfab.base import bounded_file
-from slurmfab.base.errors import BrokenFile, HostError, InputError, SlurmfabError
+from slurmfab.base.errors import BrokenFile, HostError, InputError, SlurmfabError, Unreachable
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.grouping import grouped
@@ -87,7 +87,7 @@ def put(cluster: str, file: str, destination: str, access: Access, output: sessi
             try:
                 (outcome,) = outcomes_of(host, transport.call(host, request), (wanted,))
             except HostError as error:
-                return HostGot(host, "unreachable", error.reason)
+                return HostGot(host, "unreachable" if isinstance(error, Unreachable) else FAILED, error.reason)
             finally:
                 transport.forget(host)
             return HostGot(host, outcome.status, outcome.message if outcome.status == FAILED else "")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from slurmfab.base.errors import HostError, InputError, SlurmfabError
+from slurmfab.base.errors import HostError, InputError, SlurmfabError, Unreachable
 from slurmfab.base.exit_codes import DONE, FAILURE, INTERRUPTED, LEFT_OUT
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.grouping import grouped
@@ -47,11 +47,12 @@ class HostRan:
     output: str  # its output and its errors, as they came; bytes that are no UTF-8 as \\xff
     error: str  # why it did not run, or was ended; empty where it ended by itself
     seconds: float  # how long it took, with the login
+    has_begun: bool = True  # whether the command was started
     is_silent: bool = False  # whether the host could not be reached
 
     @property
     def has_failed(self) -> bool:
-        """Whether the command ran and did not end with 0."""
+        """Whether the host could be reached, and the command did not end with 0."""
         return not self.is_silent and self.exit_code != 0
 
 
@@ -134,7 +135,8 @@ def fan_out(
             channel, first = remote_command.started(host, connection, command, transport.sudo if becomes else None)
             ran = remote_command.finished(host, channel, first, seconds, most)
         except HostError as error:
-            return HostRan(host, None, "", error.reason, time.monotonic() - begun, is_silent=True)
+            is_silent = isinstance(error, Unreachable)
+            return HostRan(host, None, "", error.reason, time.monotonic() - begun, False, is_silent)
         finally:
             transport.forget(host)
         text = equal.setdefault(ran.output, ran.output).decode("utf-8", "backslashreplace")
@@ -158,18 +160,18 @@ def show(found: Mapping[str, HostRan], hosts: Sequence[str], output: session.Out
     """Print the output of each group of hosts with the same output and end, then what went wrong."""
     paint = Paint(output.stream)
     ended = [found[host] for host in hosts if host in found]
-    reached = [one for one in ended if not one.is_silent]
-    for (text, code, error), same in grouped(((one.output, one.exit_code, one.error), one) for one in reached).items():
+    begun = [one for one in ended if one.has_begun]
+    for (text, code, error), same in grouped(((one.output, one.exit_code, one.error), one) for one in begun).items():
         names = fold(one.host for one in same)
         what = f" ({error or f'exit code {code}'})" if code != 0 else ""
         label = paint(f"{names}{what}:", RED if what else BOLD)
         body = text.rstrip("\n").replace("\r\n", "\n")
         write(f"{label} {hang(body)}".rstrip() if "\n" not in body else f"{label}\n    {hang(body)}", output.stream)
-    for line in fold_lines((one.host, one.error) for one in ended if one.is_silent):
+    for line in fold_lines((one.host, one.error) for one in ended if not one.has_begun):
         write(line, sys.stderr)
-    failed = [one.host for one in reached if one.has_failed]
+    failed = [one.host for one in ended if one.has_failed]
     silent = [one.host for one in ended if one.is_silent]
     if failed or silent:
         parts = [f"failed on {len(failed)} ({fold(failed)})"] if failed else []
-        parts += [f"not run on {len(silent)} ({fold(silent)})"] if silent else []
+        parts += [f"not reached: {len(silent)} ({fold(silent)})"] if silent else []
         write(f"{len(ended)} hosts: {', '.join(parts)}.", sys.stderr)

@@ -38,7 +38,7 @@ def test_values_of_options_are_named_in_help_as_in_the_manual_pages(monkeypatch:
     for task in all_tasks():
         shown = task_help(TASKS[task.name])
         assert "STRING" not in shown
-        assert all(f"  {option.flags[0]}={option.value} " in shown for option in task.options if option.value)
+        assert all(f" {option.flags[0]}={option.value} " in shown for option in task.options if option.value)
     assert "--timeout=MINUTES" in task_help(TASKS["drain"])
     assert "-v, --verbose" in task_help(TASKS["drain"])
     assert "(default: 10%)" in task_help(TASKS["upgrade"])
