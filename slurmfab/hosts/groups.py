@@ -22,9 +22,12 @@ from slurmfab.hosts.connection import is_open, transport_of
 from slurmfab.hosts.fan_out import FAN_OUT, on_each
 from slurmfab.hosts.login_shells import quoted
 from slurmfab.hosts.session import SUDO_PROMPT
-from slurmfab.hosts.sudo_password import NEEDED, WRONG
+from slurmfab.hosts.sudo_password import WRONG
 from slurmfab.hosts.transport import SshTransport
 from slurmfab.on_hosts.agent.core.language import ENGLISH
+
+
+ASKS = "sudo asks for a password; give it with --prompt-for-sudo-password in front of the task."
 
 
 class Refused(InputError, Exit):
@@ -89,7 +92,9 @@ class Connection(fabric.Connection):  # type: ignore[misc]
     ...     print(c.run("uptime", hide=True).stdout)
     """
 
-    # Fabric takes attributes that the class does not have for settings.
+    # Fabric takes attributes that the class does not have for settings, which all connections share; of its own it has
+    # forgotten one, so that threads that make connections would change the settings of each other.
+    inline_ssh_env: Any = None
     ssh: Any = None
     opening: Any = None
 
@@ -140,7 +145,7 @@ class Connection(fabric.Connection):  # type: ignore[misc]
                 if not isinstance(error.reason, ResponseNotAccepted):
                     raise
                 wrong = SudoPasswordWrong if password else SudoPasswordNeeded
-                raise wrong(self.host, WRONG if password else NEEDED) from None
+                raise wrong(self.host, WRONG if password else ASKS) from None
 
         if known:
             try:

@@ -54,8 +54,9 @@ def meant(known: Inventory, words: str, nodes: Callable[[], Iterable[Node]], opt
             found |= members_in(known, selection.resolved(word, members, newcomers=False), option)
             continue
         kind, _, name = word.partition(":") if word.partition(":")[0] in KINDS else ("", "", word)
-        meanings = {one: hosts for one, hosts in groups(known, name).items() if kind in ("", one)}
-        if not meanings and name not in known.cluster.hosts and name.lower() in STATES and kind in ("", "state"):
+        is_host = not kind and name in known.cluster.hosts
+        meanings = {one: hosts for one, hosts in groups(known, name).items() if kind in ("", one) and not is_host}
+        if not (meanings or is_host) and name.lower() in STATES and kind in ("", "state"):
             meanings = {"state": in_state(known, name, nodes())}
         if kind and not meanings:
             raise InputError(f"{option} {kind}:{name}: there is no such {kind}. {known_words(known)}")
@@ -67,10 +68,8 @@ def meant(known: Inventory, words: str, nodes: Callable[[], Iterable[Node]], opt
 
 
 def groups(known: Inventory, word: str) -> dict[str, frozenset[str]]:
-    """The groups of hosts that a word is the name of, by kind; none for the name of a host, which comes first."""
+    """The groups of hosts that a word is the name of, by kind."""
     cluster = known.cluster
-    if word in cluster.hosts:
-        return {}
     found: dict[str, frozenset[str]] = {}
     if word == ALL:
         found["role"] = frozenset(cluster.hosts)
