@@ -26,7 +26,6 @@ from slurmfab.hosts.sudo_password import WRONG
 from slurmfab.hosts.transport import SshTransport
 from slurmfab.on_hosts.agent.core.language import ENGLISH
 
-
 ASKS = "sudo asks for a password; give it with --prompt-for-sudo-password in front of the task."
 
 
