@@ -29,7 +29,7 @@ MANY_PORTS = """\
 mkdir -p /run/sshd
 for first in $(seq 2001 16 2200); do
     config=/run/many-$first.conf
-    { echo MaxStartups 500; for port in $(seq $first $((first + 15))); do echo Port $port; done
+    { echo MaxStartups 500; echo AddressFamily inet; for port in $(seq $first $((first + 15))); do echo Port $port; done
       echo PidFile /run/many-$first.pid; grep -hE '^(HostKey|UsePAM|PermitRootLogin|Subsystem)' /etc/ssh/sshd_config
     } >$config
     /usr/sbin/sshd -f $config
@@ -37,7 +37,7 @@ done
 """
 """Has a host's sshd listen at 200 ports and more: one process takes sixteen of them."""
 
-MANY_END = "for pid in /run/many-*.pid; do kill $(cat $pid); done; rm /run/many-*"
+MANY_END = "for pid in /run/many-*.pid; do kill $(cat $pid); done; rm -f /run/many-*"
 
 
 def block(number: int) -> str:
@@ -369,4 +369,4 @@ def test_many_endpoints_when_a_command_runs_then_all_answer_as_one(
     finally:
         deployed_lab.on("n2", MANY_END)
     assert (done.stdout, done.stderr) == (f"{names}: n2\n", "")
-    eventually(lambda: deployed_lab.on("n2", "pgrep -fc 'command=' || true") == "0", "commands are left")
+    eventually(lambda: deployed_lab.on("n2", "pgrep -fc 'comman[d]=' || true") == "0", "commands are left")
