@@ -132,7 +132,10 @@ def test_checks_and_ssh_when_nodes_are_behind_a_relay_then_reach_them(far: Far) 
     assert far.hosts.slurmfab("ssh", "n3", "hostname").stdout.strip() == "n3"
 
 
-GROUP = "from slurmfab import hosts; print(*sorted(one.stdout for one in hosts('compute').run('uname -n', hide=True).values()))"
+GROUP = """
+from slurmfab import hosts
+print(*sorted(one.stdout for one in hosts("compute").run("uname -n", hide=True).values()))
+"""
 """A Python text: asks all nodes by Fabric's connections."""
 
 
