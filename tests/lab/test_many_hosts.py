@@ -16,8 +16,9 @@ import pytest
 from guide_player import ROOT
 from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, ended, eventually, succeeded
 from lab_user import Person, words_of
+from stock import shared_in_turn
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "many_hosts")]
 
 BIN = Path(sys.executable).parent
 PAGE = (ROOT / "docs" / "own-tasks.md").read_text()
