@@ -67,7 +67,7 @@ SELDOM = (
 )  # fmt: skip
 """Shape and kind of each seed above a hundred.
 
-`asleep` lacks `controller`: what slurmctld had not saved of a node's waking stays unknown to it until slurmd starts anew.
+`asleep` lacks `controller`: what slurmctld had not saved of a node's waking stays unknown to it until slurmd restarts.
 """
 
 CLOCKS = {"n1": "+40s", "n2": "-40s"}
