@@ -387,6 +387,10 @@ def test_after_a_blackout_the_cluster_is_whole_within_two_minutes_and_no_job_tha
     assert [name for name, (_, at) in lost.items() if not cut or at < cut - UNSAVED] == [], blackout
     cluster.has_named(lost)
     cluster.rests()
+    if blackout.shape == "asleep":
+        # A node that fell asleep meanwhile would be one that is lost.
+        cluster.lab.on("ctl", AS_ANN.format("sbatch -J awake -o /dev/null -N3 --mem=50 --wrap 'sleep 600'"))
+        cluster.lab.until("ctl", "squeue -h -n awake -o %T", "RUNNING", patience=WAKING)
     found = cluster.lab.checks()
     failed = [f"{one['check']} on {one['host']}: {one['cause']}" for one in found if one["outcome"] == "failed"]
     note(cluster, f"blackout {seed}: check-cluster: {'; '.join(failed) or 'green'}")
