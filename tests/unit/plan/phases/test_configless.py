@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import dataclasses
 from typing import Any
 
@@ -31,7 +32,9 @@ def wanted(text: str, **facts: Any) -> PlanInput:
 def test_nodes_ask_all_controllers_the_first_one_first(text: str, servers: str) -> None:
     found = wanted(text)
     assert configless.servers(found) == servers
-    assert f" --conf-server {servers} $SLURMD_OPTIONS\n" in configless.drop_in(found, *configless.started(found, "n1"))
+    text = configless.drop_in(found, *configless.started(found, "n1"))
+    assert f" --conf-server {servers} $SLURMD_OPTIONS\n" in text
+    assert re.findall(r"</dev/tcp/(\S+)/(\d+)\"", text) == [tuple(one.split(":")) for one in servers.split(",")]
 
 
 def test_nodes_have_the_files_that_slurmctld_serves() -> None:
