@@ -357,7 +357,7 @@ def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Cluster]:
         made.on("ctl", "install -d -o slurm -g slurm -m 700 /srv/state")
         made.on("ctl", "ssh-keygen -q -t ed25519 -N '' -f /root/key")
         private, public = made.on("ctl", "cat /root/key"), made.on("ctl", "cat /root/key.pub")
-        for node in NODES:
+        for node in (*NODES, SERVER):
             made.on(node, f"umask 077; cat >/root/key <<'END'\n{private}\nEND")
         made.on(SERVER, f"{SERVES} <<'END'\n{public}\nEND")
         text = made.inventory_path.read_text().replace("n[1-4]", "n[1-3]")
