@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# A user of Ubuntu and Debian whose group is the user's own has 0002, so that directories look as if others could write.
+os.umask(0o022)
+
 # Archives that tests make are signed with a key of their own, and nobody's own key is trusted.
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="slurmfab-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
