@@ -426,8 +426,12 @@ def user(uid: int) -> str:
 
 
 def set_access(descriptor: int, uid: int, gid: int, mode: int) -> None:
-    """Set owner, group and permission bits of an open file, the owner first: chown(2) clears the set-user-ID bit."""
+    """Set owner, group and permission bits of an open file, the owner first: chown(2) clears the set-user-ID bit.
+
+    What is root's is this process's, as in `is_roots`: in scratch directories it may be another user.
+    """
     status = os.fstat(descriptor)
+    uid, gid = uid or os.geteuid(), gid or os.getegid()
     if (status.st_uid, status.st_gid) != (uid, gid):
         os.fchown(descriptor, uid, gid)
     os.fchmod(descriptor, mode)
