@@ -61,6 +61,8 @@ class Host(Context):
 
 @pytest.fixture
 def host(root: Path) -> Iterator[Host]:
+    if os.getuid() != 0:
+        pytest.skip("only root makes a network namespace")
     with subprocess.Popen(["unshare", "--net", "sleep", "600"]) as holder:
         try:
             found = Host(str(root), holder.pid)
