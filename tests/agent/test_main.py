@@ -25,6 +25,8 @@ from slurmfab.on_hosts.agent.core.lifeline import Answers, KeepAlive, Lifeline
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 from slurmfab.on_hosts.agent.main import Refused, Refusing, forget
 
+ROOTS = pytest.mark.skipif(os.getuid() != 0, reason="the agent tells facts to root alone")
+
 SECRET = "correct horse battery staple"
 
 
@@ -33,6 +35,7 @@ def file(path: str, content: str = "text\n", **more: Any) -> dict[str, Any]:
     return {"kind": "file", "path": path, "content": content, **more}
 
 
+@ROOTS
 def test_facts_when_asked_for_are_one_line(agent: Agent) -> None:
     (line,) = agent.ask({"op": "facts", "users": ["root"], "packages": []})
     assert line["facts"]["accounts"]["root"]["uid"] == 0
@@ -79,6 +82,7 @@ def test_a_dry_run_when_a_resource_fails_goes_on(agent: Agent, root: Path) -> No
     assert [one["status"] for one in outcomes] == ["failed", "would change"]
 
 
+@ROOTS
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
@@ -206,6 +210,7 @@ def test_an_agent_that_ends_leaves_the_time_of_its_end_in_the_lock(agent: Agent,
     assert lock.stat().st_mtime >= begun
 
 
+@ROOTS
 def test_an_empty_frame_is_a_heartbeat_and_gets_no_answer(agent: Agent) -> None:
     agent.stdin.write(b"0\n0\n")
     (line,) = agent.ask({"op": "facts"})
