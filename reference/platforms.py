@@ -77,6 +77,7 @@ EXPLAINED: Mapping[str, str] = {
     "cluster/inventory/rules/services.py": "the distribution's packages for Prometheus",
     "commands/nodes/discovery.py": SAMPLE,
     "core/plan/phases/monitoring.py": "the distribution's packages for Prometheus",
+    "core/plan/user_namespaces.py": "what AppArmor does not load, by the ends that apt gives to names",
     "core/plan/preflight/": REPAIR,
     "cluster/slurm/cgroups.py": REPAIR,
     "cluster/slurm/software.py": "the distribution's packages for capabilities, by its release",
