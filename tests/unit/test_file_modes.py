@@ -154,6 +154,7 @@ def test_code_that_is_kept_when_a_run_begins_with_umask_0_then_nobody_else_can_w
         shutil.copytree(
             PACKAGE.parent / name, place / name, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True
         )
+    subprocess.run(["chmod", "-R", "go-w", place], check=True)  # a clone of a user with umask 0002 has such files
     environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "", "HOME": str(tmp_path)}
     done = subprocess.run(
         ["sh", "-c", 'umask 0; exec "$0" -c "$1"', sys.executable, RUN_AND_KEEP], cwd=tmp_path, env=environment,
