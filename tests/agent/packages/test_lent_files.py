@@ -6,8 +6,9 @@ import gzip
 import hashlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,21 @@ def own_way() -> Iterator[None]:
     apt.WAY.clear()
 
 
+class Host(Context):
+    """A host with this machine's apt, which reads all its files below the scratch root."""
+
+    def run(self, argv: Sequence[str], *rest: Any, **named: Any) -> subprocess.CompletedProcess[bytes]:
+        config = Path(self.root, "apt")
+        config.write_text(f'Dir "{self.root}"; APT::Sandbox::User "root";')
+        (Path(self.root) / "etc/apt/preferences.d").mkdir(parents=True, exist_ok=True)
+        (Path(self.root) / "etc/apt/sources.list.d").mkdir(exist_ok=True)
+        return super().run(argv, *rest, **{**named, "env": {**(named.get("env") or {}), "APT_CONFIG": str(config)}})
+
+
 @pytest.fixture
 def place(root: Path) -> Path:
     """The directory on a host, as a run begins with it."""
-    lent_files.begin(Context(str(root)), DIGEST, {})
+    lent_files.begin(Host(str(root)), DIGEST, {})
     return root / bundle_place.place_of(DIGEST)[1:]
 
 
@@ -77,7 +89,7 @@ def test_files_when_they_are_written_then_no_name_leads_out_of_the_directory(roo
 def test_a_directory_of_an_earlier_run_then_is_removed_and_packages_in_files_stay(root: Path, place: Path) -> None:
     files = place.with_name("cd" * 32)
     files.mkdir()
-    lent_files.begin(Context(str(root)), "ef" * 32, {})
+    lent_files.begin(Host(str(root)), "ef" * 32, {})
     assert sorted(one.name for one in place.parent.iterdir()) == ["cd" * 32, "ef" * 32]
 
 
@@ -110,19 +122,60 @@ def test_a_list_that_is_there_in_another_form_then_apt_complains_of_nothing(outp
     assert ("\nErr:" in apt.TRIED_AGAIN.sub("", f"Hit:1 http://m a InRelease\n{output}")) == is_complaint
 
 
+HERE = "https://repo.example ./"
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("sources.list", "deb [arch=amd64 trusted=yes] https://repo.example ./\n"),
-        ("sources.list.d/own.sources", "Types: deb\nURIs: https://repo.example\nTrusted: yes\n"),
+        ("sources.list", f"deb [arch=amd64 trusted=yes] {HERE}\n"),
+        *(("sources.list", f"  deb [trusted={word}] {HERE}\n") for word in ("true", "1", "on", "with", "enable")),
+        ("sources.list", "deb [trusted=yes] mirror+file:/etc/apt/mirrors ./\n"),
+        ("sources.list", "deb [trusted=yes] mirror+http://repo.example/mirrors ./\n"),
+        *(("sources.list.d/own.sources", f"Types: deb\nURIs: https://repo.example\nSuites: ./\n{more}\n")
+          for more in ("Trusted: yes", "trusted: True", "Trusted:\n on", "TRUSTED: with")),
         ("sources.list.d/own.list", "deb [allow-insecure=yes] http://repo.example x main\n"),
+        ("sources.list.d/own.list", "deb [allow-downgrade-to-insecure=on] http://repo.example x main\n"),
     ],
-)
+)  # fmt: skip
 def test_a_source_that_no_signature_vouches_for_then_the_controller_may_not_stand_between(
     root: Path, name: str, text: str
 ) -> None:
     path = root / "etc/apt" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    with pytest.raises(ResourceFailed, match="without a signature"):
-        lent_files.begin(Context(str(root)), DIGEST, {})
+    with pytest.raises(ResourceFailed, match=rf"^{path}:1: apt takes packages from there without a signature"):
+        lent_files.begin(Host(str(root)), DIGEST, {})
+
+
+def test_sources_with_signatures_and_those_of_the_host_itself_then_are_no_hindrance(root: Path) -> None:
+    (root / "etc/apt").mkdir()
+    (root / "etc/apt/sources.list").write_text(
+        f"deb [trusted=no allow-insecure=no] {HERE}\ndeb https://mirror.example/debian trixie main\n"
+        "deb https://mirror.example/debian trixie main\ndeb [trusted=yes] file:/srv/repository ./\n"
+        f"# deb [trusted=yes] {HERE}\n"
+    )
+    lent_files.begin(Host(str(root)), DIGEST, {})
+
+
+# In such files, apt knows no word that allows a source alone to be insecure.
+STANZA = "Types: deb\nURIs: https://repo.example\nSuites: ./\nAllow-Insecure: yes\nAllow-Weak: yes\n"
+
+
+@pytest.mark.parametrize("name", ["own.list", "own.sources"])
+@pytest.mark.parametrize("word", ["on", "with"])
+def test_settings_that_allow_packages_without_a_signature_then_do_not_count_for_what_the_controller_gives(
+    root: Path, place: Path, word: str, name: str
+) -> None:
+    (root / "etc/apt/sources.list.d" / name).write_text(STANZA if name == "own.sources" else f"deb {HERE}\n")
+    (root / "etc/apt/apt.conf.d").mkdir()
+    names = ("acquire::allowinsecurerepositories", "Binary::apt-get::Acquire::AllowInsecureRepositories")
+    settings = "".join(f'{name} "{word}";\n' for name in (*names, "APT::Get::AllowUnauthenticated"))
+    (root / "etc/apt/apt.conf.d/own").write_text(settings)
+    (place / lent_files.key_of("https://repo.example/./Release")).write_bytes(b"Origin: the controller\n")
+    (place / lent_files.key_of("https://repo.example/./Packages")).write_bytes(b"")
+    host = Host(str(root))
+    assert apply(PackageWay(DIGEST), host).status == OK
+    assert "is not signed" in apt.update(host)
+    apt.WAY[:] = [*lent_files.LISTS, *apt.WAY[len(lent_files.LISTS) + len(lent_files.SIGNED_ALONE) :]]
+    assert apt.update(host) == "", "it would be taken otherwise"

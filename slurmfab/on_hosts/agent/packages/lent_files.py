@@ -30,14 +30,25 @@ from urllib.parse import unquote
 
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.lifeline import Answers
-from slurmfab.on_hosts.agent.core.reading import names, read_text
+from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt, apt_errors, bundle_making, bundle_place, bundle_staging, dpkg_status
 
 LISTS = ("-o", "Acquire::Languages=none", "-o", "Acquire::PDiffs=false")
 AS_SIGNED = (*LISTS, "-o", "Acquire::GzipIndexes=false")  # with the digest that the Release file has of it
-UNSIGNED = r"(?im)^(?:deb\b[^#\n]*\[[^\]\n]*\b|)(?:trusted|allow-insecure|allow-weak)\s*[=:]\s*yes\b"
-ALLOWED_UNSIGNED = r"(?m)^((?:APT::Get::AllowUnauthenticated|Acquire::AllowInsecureRepositories) \"(?:true|yes|1)\");"
+SIGNED_ALONE = tuple(
+    word
+    for name in (
+        "APT::Get::AllowUnauthenticated",
+        "APT::Get::Force-Yes",
+        "Acquire::AllowInsecureRepositories",
+        "Acquire::AllowWeakRepositories",
+        "Acquire::AllowDowngradeToInsecureRepositories",
+    )
+    for word in ("-o", name + "=false")
+)  # whatever the host's own settings say; those of a single source count more
+ALLOWANCES = ("TRUSTED", "ALLOW_INSECURE", "ALLOW_WEAK", "ALLOW_DOWNGRADE_TO_INSECURE")
+LOCAL = ("file:", "copy:", "cdrom:")  # how addresses begin at which the controller's files do not stand
 SCHEMES = ("http", "https")
 MIRROR_LIST = "mirror+file:"  # what stands before the path of a file with addresses (apt-transport-mirror(1))
 TARGETS = "\t".join("$(%s)" % name for name in ("URI", "FILENAME", "BASE_URI", "METAKEY"))
@@ -232,18 +243,27 @@ def begin(context: Context, bundle: str, files: Mapping[str, str]) -> List[str]:
 def refuse_unsigned(context: Context) -> None:
     """Refuse sources whose packages no signature vouches for: with the controller between, nothing else does.
 
-    Raises ResourceFailed with the file, or the setting.
+    apt is asked, which alone reads its files as it does. It tells of sources that have lists, and calls one trusted if
+    these are signed or need not be; so it is shown empty ones that nobody signed. Raises ResourceFailed with the places
+    of such sources, and of those of which apt tells nothing.
     """
-    folder = "/etc/apt/sources.list.d"
-    lists = ["/etc/apt/sources.list", *("%s/%s" % (folder, name) for name in names(context.path(folder)))]
-    texts = {path: read_text(context.path(path)) for path in lists}
-    unsigned = [path for path, text in texts.items() if "http" in text and re.search(UNSIGNED, text)]
-    settings = context.run(["apt-config", "dump"]).stdout.decode(errors="replace")
-    unsigned += re.findall(ALLOWED_UNSIGNED, settings)
+    with bundle_making.temporary_directory(context) as place:
+        ask = ["apt-get", *bundle_making.options(place), *AS_SIGNED, *SIGNED_ALONE, "indextargets", "--format"]
+        there = context.must([*ask, "$(SOURCESENTRY)\t$(URI)\t$(FILENAME)\t$(METAKEY)", "--no-release-info"])
+        sources = [line.split("\t") for line in there.splitlines()]
+        for _, _, path, key in sources:
+            for one, text in ((path, ""), (path[: len(path) - len(key)] + "Release", "Origin: nobody\n")):
+                with open(one, "w") as file:
+                    file.write(text)
+        found = context.must([*ask, "\t".join("$(%s)" % name for name in ("SOURCESENTRY", "URI", *ALLOWANCES))])
+    answers = [line.split("\t") for line in found.splitlines()]
+    # An option that a source does not have stays as it was asked for.
+    signed = {(entry, uri) for entry, uri, trusted, *allowed in answers if trusted == "no" and "true" not in allowed}
+    unsigned = [entry for entry, uri, *_ in sources if (entry, uri) not in signed and not uri.startswith(LOCAL)]
     if unsigned:
         raise ResourceFailed(
             "%s: apt takes packages from there without a signature, and the controller could send others. Sign them, "
-            "or install this host without packages: {through: controller}" % ", ".join(unsigned)
+            "or install this host without packages: {through: controller}" % ", ".join(dict.fromkeys(unsigned))
         )
 
 
@@ -251,7 +271,7 @@ def options(context: Context, bundle: str) -> List[str]:
     """The options with which apt takes all files out of the directory of a bundle."""
     method = context.path(bundle_place.place_of(bundle)) + "/method"
     methods = ["Dir::Bin::Methods::%s=%s" % (scheme, method) for scheme in SCHEMES]
-    return [*LISTS, *(word for one in (*methods, "Acquire::By-Hash=no") for word in ("-o", one))]
+    return [*LISTS, *SIGNED_ALONE, *(word for one in (*methods, "Acquire::By-Hash=no") for word in ("-o", one))]
 
 
 def needed(context: Context, request: Mapping[str, Any]) -> List[str]:
