@@ -23,16 +23,16 @@ class SpankPlugin:
 
 @dataclass(frozen=True)
 class Offer:
-    """What apt would install on hosts of one release and architecture."""
+    """What apt would install on a host."""
 
     # the new version of each of Slurm's packages that would change, by name
     versions: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)  # likewise, of the packages that would come along
     removed: tuple[str, ...] = ()  # packages that would go
     offered: tuple[str, ...] = ()  # all versions that the source has, newest first
-    plugins: tuple[str, ...] = ()  # names of the plugins in the new packages
+    # names of the plugins in the new packages; none where another host with equal packages was asked
+    plugins: tuple[str, ...] = ()
     trouble: str = ""  # why apt would install nothing; empty if it would
-    asked_on: str = ""  # the host on which apt was asked
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class HostState:
     jobs: tuple[tuple[str, str, str, str, str], ...] | None = None
     no_jobs: str = ""  # why slurmctld could not be asked; empty if it could
     users: tuple[SlurmUser, ...] = ()  # further processes that use Slurm's files
-    digest: str = ""  # of all packages; equal on hosts for which apt does the same
+    digest: str = ""  # of all packages; equal on hosts of which one tells the plugins
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,11 @@ class Asked:
     version: str  # the version that hosts were asked for; empty for any of the suite
     suite: str  # the suite that was named; empty for none
     hosts: Mapping[str, HostState]  # what each host that answered has, by name, in the cluster file's order
-    offers: Mapping[str, Offer]  # by release and architecture, as in `HostState.release`
+    offers: Mapping[str, Offer]  # what apt would install, by host; none without Slurm's packages
     slurm_conf: str = ""  # the controller's slurm.conf with all that it includes; `cgroup_conf` likewise
     cgroup_conf: str = ""
     is_hand_made: bool = False  # whether somebody else than slurmfab wrote that slurm.conf
     silent: Mapping[str, str] = field(default_factory=dict)  # why a host did not answer, by host
-    own_offers: Mapping[str, Offer] = field(default_factory=dict)  # what apt would install, by host
     facts: Mapping[str, HostFacts] = field(default_factory=dict)  # of the hosts that answered
     is_under_way: bool = False  # whether an upgrade has begun and is not done
     # state and reason of each node on which Slurm starts no jobs; empty where slurmctld could not be asked
@@ -82,7 +81,7 @@ class Asked:
 
     def offer(self, host: str) -> Offer:
         """What apt would install on a host."""
-        return self.own_offers.get(host) or self.offers.get(self.hosts[host].release, Offer())
+        return self.offers.get(host, Offer())
 
 
 def host_state(release: str, answer: Mapping[str, Any]) -> HostState:
@@ -94,7 +93,7 @@ def host_state(release: str, answer: Mapping[str, Any]) -> HostState:
     return HostState(release, **found)
 
 
-def offer(host: str, answer: Mapping[str, Any]) -> Offer:
+def offer(answer: Mapping[str, Any]) -> Offer:
     """What apt would install, from a host's answer. `answer`: of `slurmfab.on_hosts.agent.upgrade.offer`."""
     lists = {name: tuple(answer[name]) for name in ("removed", "offered", "plugins")}
-    return Offer(answer["versions"], answer["others"], **lists, trouble=answer["trouble"], asked_on=host)
+    return Offer(answer["versions"], answer["others"], **lists, trouble=answer["trouble"])

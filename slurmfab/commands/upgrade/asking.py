@@ -1,4 +1,4 @@
-"""Asks the hosts what an upgrade is planned from: each what it has, and one of each kind what apt offers."""
+"""Asks the hosts what an upgrade is planned from: each what it has, and what apt offers it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
         raise SlurmfabError(f"{run.controller}: nothing is deployed there yet. First: {FAB} deploy.")
     state = parse(controller.slurm_conf).settings.get("statesavelocation", cluster.state_directory)
     hosts = ask_hosts(run, facts, state)
-    offered, own = offers(run, hosts, target, version)
+    offered = offers(run, hosts, target, version)
     return Asked(
         cluster,
         target,
@@ -56,7 +56,6 @@ def ask(run: Run, target: SlurmPackages, version: str, suite: str) -> Asked:
         controller.cgroup_conf,
         is_hand_made(controller.slurm_conf),
         {host: str(error).removeprefix(f"{host}: ") for host, error in run.failed_hosts.items()},
-        own,
         facts,
         run.inventory.lock.upgrade is not None,
         out_of_service(run),
@@ -121,27 +120,25 @@ def release_of(facts: HostFacts) -> str:
     return f"{facts.codename or facts.os_id} {facts.architecture}"
 
 
-def offers(
-    run: Run, hosts: Mapping[str, HostState], target: SlurmPackages, version: str
-) -> tuple[dict[str, Offer], dict[str, Offer]]:
-    """What apt would install: by release and architecture, and by host; of hosts with equal packages one is asked.
+def offers(run: Run, hosts: Mapping[str, HostState], target: SlurmPackages, version: str) -> dict[str, Offer]:
+    """What apt would install on each host with Slurm's packages: as it says itself, since root would install it there.
 
-    `target`: the key `slurm` as the upgrade would leave it. Raises InputError if a named file cannot be used.
+    Of hosts with equal packages, one fetches the new ones to see their plugins. `target`: the key `slurm` as the
+    upgrade would leave it. Raises InputError if a named file cannot be used.
     """
     alike = grouped(((state.release, state.digest), host) for host, state in hosts.items() if state.packages)
+    fetch = {some[0] for some in alike.values()}
     wanted = replace(run.inventory, cluster=run.inventory.cluster.with_slurm(target))
-    chosen = {some[0]: some for some in alike.values()}
-    requests_by_host = {host: offer_request(wanted, host, version) for host in chosen}
-    run.progress.begin(f"asking {managers(wanted.cluster, chosen)}", tuple(chosen))
+    asked = [host for host, state in hosts.items() if state.packages]
+    requests_by_host = {
+        host: {**offer_request(wanted, host, version), **({} if host in fetch else {"plugins": []})} for host in asked
+    }
+    run.progress.begin(f"asking {managers(wanted.cluster, asked)}", tuple(asked))
     found: dict[str, Offer] = {}
-    own: dict[str, Offer] = {}
-    for host, answer in on_each(chosen, lambda host: ask_offer(run, host, requests_by_host[host])):
-        told = Offer(trouble=str(answer), asked_on=host) if isinstance(answer, SlurmfabError) else answer
-        release = hosts[host].release
-        found[release] = joined(found[release], told) if release in found else told
-        own |= dict.fromkeys(chosen[host], told)
+    for host, answer in on_each(asked, lambda host: ask_offer(run, host, requests_by_host[host])):
+        found[host] = Offer(trouble=str(answer)) if isinstance(answer, SlurmfabError) else answer
         run.progress.host_done(host)
-    return found, own
+    return {host: found[host] for host in asked if host in found}
 
 
 def managers(cluster: Cluster, hosts: Iterable[str]) -> str:
@@ -159,22 +156,9 @@ def offer_request(wanted: Inventory, host: str, version: str) -> dict[str, Any]:
     return {"op": "upgrade-offer", **place_of(wanted.cluster, host), "version": version, **source_of(wanted, host)}
 
 
-def joined(one: Offer, other: Offer) -> Offer:
-    """What apt would install on hosts of one release with different packages."""
-    return Offer(
-        {**one.versions, **other.versions},
-        {**one.others, **other.others},
-        tuple(dict.fromkeys((*one.removed, *other.removed))),
-        tuple(dict.fromkeys((*one.offered, *other.offered))),
-        tuple(sorted({*one.plugins, *other.plugins})),
-        one.trouble or other.trouble,
-        one.asked_on,
-    )
-
-
 def ask_offer(run: Run, host: str, request: Mapping[str, Any]) -> Offer:
     """Ask one host what apt would install. Raises HostError if it does not answer, or its answer was refused."""
-    return offer(host, answer_value(host, run.transport.call(host, request), "upgrade_offer"))
+    return offer(answer_value(host, run.transport.call(host, request), "upgrade_offer"))
 
 
 def source_of(wanted: Inventory, host: str) -> dict[str, str]:

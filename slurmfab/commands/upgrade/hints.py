@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from slurmfab.base.folding import fold_lines
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.scratch import unknown_to
@@ -73,19 +74,21 @@ def plugin_refusals(asked: Asked) -> Iterator[str]:
     """Yield the plugins that slurm.conf names and that would not be there, or not be loaded, after the upgrade."""
     mpi = asked.cluster.mpi
     named = {**plugins_named(asked.slurm_conf), **({f"mpi_{mpi.kind}": "mpi"} if mpi else {})}
-    for release, offer in asked.offers.items():
-        states = [state for state in asked.hosts.values() if state.release == release]
+    for release, some in grouped((asked.hosts[host].release, host) for host in asked.offers).items():
+        states = [asked.hosts[host] for host in some]
         foreign = {name for state in states for name in state.foreign}
         there = {name for state in states for name in state.plugins} - foreign
+        offered = {name for host in some for name in asked.offers[host].plugins}
+        is_new = any(asked.offers[host].versions or asked.offers[host].others for host in some)
         for name, key in named.items():
-            if name in foreign and (offer.versions or offer.others):
+            if name in foreign and is_new:
                 yield (
                     f"{key} needs the plugin {name}, which no package of Slurm's has: it was built for the Slurm of "
                     "now, and the new one would not start with it. Leave it out, and add it again when it is built for "
                     "the new one."
                 )
-            is_renamed = RENAMED.get(name) in offer.plugins and not asked.is_hand_made
-            if offer.plugins and name in there and name not in offer.plugins and not is_renamed:
+            is_renamed = RENAMED.get(name) in offered and not asked.is_hand_made
+            if offered and name in there and name not in offered and not is_renamed:
                 yield (
                     f"{key} needs the plugin {name}, which the new packages for {release} do not have. Slurm would not "
                     "work with it: leave it out of the cluster file first."
@@ -177,10 +180,10 @@ def of_packages(asked: Asked) -> Iterator[str]:
                 held.setdefault(name, []).append(host)
     for name, some in held.items():
         yield f"{fold(some)}: {name} is held. The upgrade changes it all the same; the hold stays."
-    for release, offer in asked.offers.items():
-        if offer.others:
-            names = [f"{name} {version}" for name, version in sorted(offer.others.items())]
-            yield f"{release}: these packages come along: {listed(names, MOST_NAMED)}."
+    others = ((tuple(sorted(offer.others.items())), host) for host, offer in asked.offers.items() if offer.others)
+    for packages, some in grouped(others).items():
+        names = [f"{name} {version}" for name, version in packages]
+        yield f"{fold(some)}: these packages come along: {listed(names, MOST_NAMED)}."
 
 
 def of_daemons(hosts: Mapping[str, HostVersions]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from slurmfab.base.archive import format_size
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.slurm import platform, window
@@ -53,24 +54,10 @@ def refusals(asked: Asked, hosts: Mapping[str, HostVersions], to: SlurmVersion) 
 
 
 def of_source(asked: Asked, hosts: Mapping[str, HostVersions]) -> Iterator[str]:
-    """Yield why hosts could not get the new packages."""
-    wanted = f"Slurm {asked.version}" if asked.version else f"Slurm from the suite {asked.suite}"
-    for release, offer in asked.offers.items():
-        hosts_of = [host for host, state in asked.hosts.items() if state.release == release]
-        some, manager = fold(hosts_of), platform.wanted(asked.cluster, hosts_of[0]).manager.name
-        if offer.trouble:
-            yield f"{some} ({release}): {manager} would not install {wanted}: {offer.trouble}"
-        elif offer.removed:
-            yield (
-                f"{some} ({release}): with {wanted}, {manager} would remove {', '.join(offer.removed)}. Remove or "
-                "replace these first, if nothing needs them."
-            )
-        elif not offer.versions and not has_it_all(asked, release):
-            there = f"; they have {', '.join(offer.offered[:5])}" if offer.offered else ""
-            yield (
-                f"{some} ({release}): none of the package sources has {wanted}{there}. Name a source in the cluster "
-                f"file (slurm: {{source: …}}), or another suite: {FAB} upgrade --suite NAME."
-            )
+    """Yield why hosts could not get the new packages, each by its own answer."""
+    reasons = ((asked.hosts[host].release, why_none(asked, host), host) for host in asked.hosts if host in asked.offers)
+    for (release, why), some in grouped(((release, why), host) for release, why, host in reasons if why).items():
+        yield f"{fold(some)} ({release}): {why}"
     yield from of_uneven_offers(hosts)
     bare = [host for host, state in asked.hosts.items() if not state.packages and asked.cluster.roles(host)]
     if bare:
@@ -81,11 +68,25 @@ def of_source(asked: Asked, hosts: Mapping[str, HostVersions]) -> Iterator[str]:
         )
 
 
-def has_it_all(asked: Asked, release: str) -> bool:
-    """Whether all hosts of a release have the wanted version already."""
+def why_none(asked: Asked, host: str) -> str:
+    """Why a host could not get the new packages; empty if it could, or has them."""
+    wanted = f"Slurm {asked.version}" if asked.version else f"Slurm from the suite {asked.suite}"
+    offer, manager = asked.offer(host), platform.wanted(asked.cluster, host).manager.name
+    if offer.trouble:
+        return f"{manager} would not install {wanted}: {offer.trouble}"
+    if offer.removed:
+        return (
+            f"with {wanted}, {manager} would remove {', '.join(offer.removed)}. Remove or replace these first, if "
+            "nothing needs them."
+        )
     pattern = asked.version.removesuffix("*")
-    states = [state for state in asked.hosts.values() if state.release == release]
-    return all(upstream(version).startswith(pattern) for one in states for version in one.packages.values())
+    if offer.versions or all(upstream(one).startswith(pattern) for one in asked.hosts[host].packages.values()):
+        return ""
+    there = f"; they have {', '.join(offer.offered[:5])}" if offer.offered else ""
+    return (
+        f"none of the package sources has {wanted}{there}. Name a source in the cluster file (slurm: {{source: …}}), "
+        f"or another suite: {FAB} upgrade --suite NAME."
+    )
 
 
 def of_uneven_offers(hosts: Mapping[str, HostVersions]) -> Iterator[str]:

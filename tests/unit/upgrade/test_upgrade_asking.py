@@ -66,11 +66,13 @@ class Asked(FakeSlurm):
         silent: hosts that do not answer that question.
         asked: host and request, of the questions of an upgrade.
         trouble_of: why apt would install nothing, by host.
+        says: what else a host tells of what apt would install, by host.
     """
 
     silent: tuple[str, ...] = ()
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     trouble_of: dict[str, str] = field(default_factory=dict)
+    says: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def call(self, host: str, request: Mapping[str, Any], *heard: Any) -> tuple[Line, ...]:
         if request["op"] in ("upgrade", "upgrade-offer"):
@@ -78,9 +80,9 @@ class Asked(FakeSlurm):
         if request["op"] == "upgrade" and host not in self.silent:
             return ({"upgrade": state_of(host)},)
         if request["op"] == "upgrade-offer":
-            others = {"libhwloc15": "2.15.0-2"} if host == "n1" else {}
-            answer = {"versions": {OF[host]: NEW}, "others": others, "removed": [], "offered": [NEW], "plugins": []}
-            return ({"upgrade_offer": {**answer, "trouble": self.trouble_of.get(host, "")}},)
+            answer = {"versions": {OF[host]: NEW}, "others": {}, "removed": [], "offered": [NEW], "plugins": []}
+            more = {"trouble": self.trouble_of.get(host, ""), **self.says.get(host, {})}
+            return ({"upgrade_offer": {**answer, **more}},)
         if request["op"] == "upgrade":
             raise Unreachable(host, "nothing listens at port 22.")
         return super().call(host, request, *heard)
@@ -104,7 +106,7 @@ def planned(_: Asked, run: Run, source: Mapping[str, Any] | None = None) -> Upgr
     return planning.made(run, wanted, "26.05", "", at_once="1", is_whole=False)
 
 
-def test_each_host_is_asked_what_it_has_and_one_of_each_kind_what_apt_would_give() -> None:
+def test_each_host_is_asked_what_it_has_and_what_apt_would_give_and_one_of_each_kind_for_plugins() -> None:
     hosts, run = asked_of()
     plan = planned(hosts, run)
     told = {host: request for host, request in hosts.asked if request["op"] == "upgrade"}
@@ -114,14 +116,14 @@ def test_each_host_is_asked_what_it_has_and_one_of_each_kind_what_apt_would_give
     assert (told["db"]["database"], told["db"]["paths"]) == ("slurm_acct_db", [archives, asking.DATABASE])
     assert ("settings" in told["db"], told["n1"]["paths"]) == (False, [archives])
     offers = {host: request for host, request in hosts.asked if request["op"] == "upgrade-offer"}
-    assert {*offers} == {"c1", "db", "login", "n1"}
+    assert {*offers} == {*run.hosts}
+    assert {host for host, request in offers.items() if request["plugins"]} == {"c1", "db", "login", "n1"}
     assert {request["version"] for request in offers.values()} == {"26.05.*"}
     assert {"suite", "stanza", "key"} & {*offers["c1"]} == set()
     assert [*plan.hosts] == [*run.hosts]
     assert {host: dict(versions.offered) for host, versions in plan.hosts.items()} == {
         host: {name: NEW} for host, name in OF.items()
     }
-    assert {host for host, versions in plan.hosts.items() if versions.others} == {"n1", "n2", "n3"}
 
 
 def test_the_plan_of_these_answers_has_its_steps_jobs_and_times() -> None:
@@ -145,7 +147,8 @@ def test_the_plan_of_these_answers_has_its_steps_jobs_and_times() -> None:
 
 
 def test_the_lines_of_the_steps_are_sorted_and_folded() -> None:
-    steps = {step.what: step for step in planned(*asked_of()).steps}
+    along = dict.fromkeys(("n1", "n2", "n3"), {"others": {"libhwloc15": "2.15.0-2"}})
+    steps = {step.what: step for step in planned(*asked_of(says=along)).steps}
     assert steps["backup"].lines == (
         "db: the dump of the database is loaded into one of its own, the new slurmdbd converts it there, and that is "
         "removed",
@@ -313,13 +316,17 @@ def test_the_last_step_is_compared_where_there_is_an_upgrade(
     assert compared == (["26.05.*"] if is_compared else [])
 
 
-def test_offers_of_hosts_with_different_packages_are_joined() -> None:
-    one = asking.Offer({"a": "1"}, {"x": "1"}, ("p",), ("1",), ("z", "b"), "", "n1")
-    other = asking.Offer({"b": "2"}, {"y": "2"}, ("p", "q"), ("1", "2"), ("b", "a"), "no", "n2")
-    assert asking.joined(one, other) == asking.Offer(
-        {"a": "1", "b": "2"}, {"x": "1", "y": "2"}, ("p", "q"), ("1", "2"), ("a", "b", "z"), "no", "n1"
-    )
-    assert asking.joined(dataclasses.replace(one, trouble="first"), other).trouble == "first"
+@pytest.mark.parametrize("liar", ["n1", "n2"])
+def test_a_host_that_lies_about_what_apt_would_install_then_answers_for_itself_alone(liar: str) -> None:
+    hosts, run = asked_of(says={liar: {"others": {"evil": "6.6"}}})
+    plan = planned(hosts, run)
+    assert {host: dict(versions.others) for host, versions in plan.hosts.items() if versions.others} == {
+        liar: {"evil": "6.6"}
+    }
+    assert [one for one in plan.warnings if "come along" in one] == [f"{liar}: these packages come along: evil 6.6."]
+    for answer in ({"removed": ["slurmd"]}, {"trouble": "no"}, {"versions": {}}):
+        refused = planned(*asked_of(says={liar: answer})).refusals
+        assert [one.partition(" (")[0] for one in refused if "trixie" in one] == [liar], answer
 
 
 def test_the_answer_of_a_host_becomes_what_a_plan_reads() -> None:

@@ -49,7 +49,7 @@ def asked(
     names = {name for one in hosts.values() for name in one.packages}
     offer = Offer(dict.fromkeys(names, f"{version}-1"), plugins=("mpi_pmi2",))
     target = SlurmPackages(version=wanted)
-    return replace(Asked(cluster(file), target, wanted, "", hosts, {"trixie amd64": offer}), **more)
+    return replace(Asked(cluster(file), target, wanted, "", hosts, dict.fromkeys(hosts, offer)), **more)
 
 
 def steps(plan: UpgradePlan) -> dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, ...]]]]:
@@ -88,9 +88,9 @@ def test_slurmd_is_started_on_compute_nodes_alone_where_a_controller_has_its_pac
 
 def test_nothing_is_left_to_do_where_every_host_has_the_version_and_runs_it() -> None:
     there = asked(have="26.05.5")
-    plan = make(replace(there, offers={"trixie amd64": Offer()}))
+    plan = make(replace(there, offers=dict.fromkeys(DAEMONS, Offer())))
     assert (plan.steps, plan.refusals, plan.warnings, plan.exit_code) == ((), (), (), DONE)
-    silent = make(replace(there, offers={"trixie amd64": Offer()}, silent={"n3": "no answer"}))
+    silent = make(replace(there, offers=dict.fromkeys(DAEMONS, Offer()), silent={"n3": "no answer"}))
     assert silent.exit_code == LEFT_OUT
 
 
@@ -99,7 +99,7 @@ def test_an_upgrade_goes_on_where_it_was_interrupted() -> None:
     done = {host: state(host, "26.05.5") for host in ("ctl", "n1")}
     again = {**there.hosts, **done}
     again["ctl"] = replace(done["ctl"], running={"slurmdbd": "26.05.5", "slurmctld": "24.11.5"})
-    found = steps(make(replace(there, hosts=again, offers={"trixie amd64": offer_for(there)})))
+    found = steps(make(replace(there, hosts=again, offers=dict.fromkeys(DAEMONS, offer_for(there)))))
     assert found == {
         "backup": ("ctl", (), {}),
         "controllers": ("ctl", (), {"ctl": ("slurmctld",)}),
@@ -111,7 +111,7 @@ def test_an_upgrade_goes_on_where_it_was_interrupted() -> None:
 def offer_for(there: Asked) -> Offer:
     """What apt offers, with the new version as it is installed on some hosts already."""
     return replace(
-        there.offers["trixie amd64"], versions=dict.fromkeys(there.offers["trixie amd64"].versions, "26.05.5-4")
+        there.offers["n1"], versions=dict.fromkeys(there.offers["n1"].versions, "26.05.5-4")
     )
 
 
@@ -132,17 +132,17 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "no source",
-        {"offers": {"trixie amd64": Offer(offered=("24.11.5-4",))}},
+        {"offers": dict.fromkeys(DAEMONS, Offer(offered=("24.11.5-4",)))},
         "none of the package sources has Slurm 26.05.*; they have 24.11.5-4",
     ),
     (
         "apt refuses",
-        {"offers": {"trixie amd64": Offer(trouble="libc6 is too old")}},
+        {"offers": dict.fromkeys(DAEMONS, Offer(trouble="libc6 is too old"))},
         "apt would not install Slurm 26.05.*: libc6 is too old",
     ),
     (
         "packages that go",
-        {"offers": {"trixie amd64": Offer({"slurmd": "26.05.5-1"}, removed=("libpmix2t64",))}},
+        {"offers": dict.fromkeys(DAEMONS, Offer({"slurmd": "26.05.5-1"}, removed=("libpmix2t64",)))},
         "apt would remove libpmix2t64",
     ),
     ("a key that goes", {"file": SITE + "slurm_conf: {FrontendName: x}\n"}, "no longer knows this key"),
@@ -231,7 +231,7 @@ def test_services_that_use_slurms_files_are_restarted_when_all_daemons_are_new()
 
 
 def test_a_host_whose_service_still_uses_the_old_files_is_not_done() -> None:
-    there = replace(asked(have="26.05.5"), offers={"trixie amd64": Offer()})
+    there = replace(asked(have="26.05.5"), offers=dict.fromkeys(DAEMONS, Offer()))
     left = replace(there.hosts["ctl"], users=(replace(REST, is_old=True),))
     plan = make(replace(there, hosts={**there.hosts, "ctl": left}))
     assert steps(plan)["others"] == ("ctl", (), {"ctl": ("slurmrestd",)})
@@ -249,8 +249,8 @@ def test_nodes_that_are_out_of_service_are_told_with_what_becomes_of_them() -> N
 
 def test_a_host_with_other_packages_gets_what_apt_would_install_there() -> None:
     there = asked()
-    own = replace(there.offers["trixie amd64"], others={"libhwloc-plugins": "2.15.0-2"})
-    plan = make(replace(there, own_offers={"n2": own}))
+    own = replace(there.offers["n1"], others={"libhwloc-plugins": "2.15.0-2"})
+    plan = make(replace(there, offers={**there.offers, "n2": own}))
     lines = next(step.lines for step in plan.steps if step.what == "nodes")
     assert "n2: comes along: libhwloc-plugins 2.15.0-2" in lines
     assert (plan.hosts["n1"].others, plan.hosts["n2"].others) == ({}, {"libhwloc-plugins": "2.15.0-2"})
@@ -295,7 +295,7 @@ def test_a_plugin_is_missed_on_hosts_of_its_release_alone_and_may_have_another_n
     other = {**bare, "n1": replace(there.hosts["n1"], release="sid amd64")}
     assert not [one for one in make(replace(there, hosts=other)).refusals if "trixie amd64 do not have" in one]
     flat = {host: replace(one, plugins=("topology_default",)) for host, one in there.hosts.items()}
-    offers = {"trixie amd64": replace(there.offers["trixie amd64"], plugins=("topology_flat",))}
+    offers = dict.fromkeys(DAEMONS, replace(there.offers["n1"], plugins=("topology_flat",)))
     renamed = replace(there, slurm_conf="TopologyPlugin=topology/default\n", hosts=flat, offers=offers)
     for is_hand_made in (False, True):
         refused = [
