@@ -13,12 +13,13 @@ from slurmfab.cluster.inventory.jupyter import EVERYWHERE, HUB_PORT, PROXY_PORT
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.cluster.inventory.monitoring import CLUSTER
 from slurmfab.cluster.inventory.ports import of_host
-from slurmfab.cluster.slurm.software import NODE_EXPORTER, PROMETHEUS
+from slurmfab.cluster.slurm.software import JUPYTERHUB, NODE_EXPORTER, PROMETHEUS
 
 ANY = ("*",)  # any address of the host
 LOOPBACK = ("127.0.0.1", "::1")
 STEP = "slurmstepd"  # the process of a job step, which waits for srun on a port of its own
 UNITS = ("slurmctld", "slurmd", "slurmdbd")
+PULL_UNIT = "slurmfab-registry-pull"
 PAIR = 2  # words in a line that ps(1) prints
 
 ASK = "ss -Hlntup; echo; ps -eo pid=,unit=; echo; systemctl list-sockets --no-legend --no-pager --full"
@@ -69,7 +70,9 @@ def places(cluster: Cluster, lock: Lock, host: str) -> Iterator[Place]:
         address = named if named not in ("", CLUSTER) else cluster.addresses.get(host, "")
         return (address,) if family(address) != NO_ADDRESS else lock.hosts.get(host, HostLock()).addresses
 
-    yield from (Place(unit, ()) for unit in ("munge", "sackd", "slurmrestd", *UNITS))
+    yield from (Place(unit, ()) for unit in ("munge", "sackd", "slurmrestd", *UNITS, JUPYTER_UNIT, PULL_UNIT))
+    if cluster.jupyter and (host == cluster.jupyter.host or "compute" in cluster.roles(host)):
+        yield Place(JUPYTERHUB, ())  # the package's own unit, a hub of root's at every address
     # Others reach Slurm's daemons at any address of their host, and the database at none.
     at = {**dict.fromkeys(UNITS, ANY), "mariadb": LOOPBACK}
     known = [(ports.daemon.lower(), ports) for ports in of_host(cluster, host)]
@@ -78,7 +81,7 @@ def places(cluster: Cluster, lock: Lock, host: str) -> Iterator[Place]:
     if registry and registry.host == host:
         yield Place("docker-registry", own(registry.address or ""), registry.port, registry.port)
         if registry.anonymous_pull:
-            yield Place("slurmfab-registry-pull", own(registry.address or ""), registry.pull_port, registry.pull_port)
+            yield Place(PULL_UNIT, own(registry.address or ""), registry.pull_port, registry.pull_port)
     if jupyter and jupyter.host == host:
         yield Place(JUPYTER_UNIT, own(jupyter.address or ""), jupyter.port, jupyter.port)
         yield Place(JUPYTER_UNIT, own(), HUB_PORT, HUB_PORT)

@@ -116,7 +116,7 @@ def test_daemons_listen_where_they_should(host: CheckedHost, cluster: Cluster, l
     way = f"remove or change {' and '.join(others)}" if others else deploy(host.name)
     assert not wrong, (
         f"{', '.join(map(str, wrong))} of {host.name}, where the cluster file has none of them. Repair: {way}, then "
-        f"systemctl daemon-reload and systemctl restart {' '.join(units)} there"
+        f"systemctl daemon-reload and systemctl try-restart {' '.join(units)} there"
     )
 
 

@@ -65,7 +65,7 @@ def test_a_policy_that_an_interrupted_run_left_is_removed_and_the_hosts_own_put_
     policy = dpkg / "usr/sbin/policy-rc.d"
     if own:
         (dpkg / "usr/sbin/.policy-rc.d.before-slurmfab").write_text(own)
-    policy.write_bytes(b"#!/bin/sh\n" + daemon_policy.SCRIPT)
+    policy.write_bytes(b"#!/bin/sh\n" + daemon_policy.script())
     outcome = apply(Packages(("munge",)), context)
     assert [(change.name, change.actual) for change in outcome.changes] == [
         ("policy-rc.d", "left by an interrupted run")
@@ -77,7 +77,7 @@ def test_a_policy_that_an_interrupted_run_left_is_removed_and_the_hosts_own_put_
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the policy is root's")
 @pytest.mark.parametrize("own", [None, "#!/bin/sh\nexit 42\n"])
-def test_a_policy_when_packages_are_installed_forbids_only_the_start_of_slurms_daemons(
+def test_a_policy_when_packages_are_installed_forbids_only_the_start_of_daemons_that_a_phase_sets_up(
     dpkg: Path, own: str | None
 ) -> None:
     policy = dpkg / "usr/sbin/policy-rc.d"
@@ -86,13 +86,18 @@ def test_a_policy_when_packages_are_installed_forbids_only_the_start_of_slurms_d
         policy.write_text(own)
         policy.chmod(0o755)
 
-    def answer(unit: str) -> int:
+    def answer(unit: str, action: str = "start") -> int:
         script = policy.read_text().replace(daemon_policy.SAVED_POLICY, kept)
-        return subprocess.run(["sh", "-c", script, "policy-rc.d", unit, "start"], check=False).returncode
+        return subprocess.run(["sh", "-c", script, "policy-rc.d", unit, action], check=False).returncode
 
     with daemon_policy.daemons_wait(Context(str(dpkg))):
         assert {answer(unit) for unit in ("munge", "munge.service", "slurmd", "slurmctld.service", "mariadb")} == {101}
-        assert answer("ssh.service") == (42 if own else 0)
+        new = {"jupyterhub.service", "docker.socket", "nfs-server.service", "rpcbind.socket", "quotarpc"}
+        assert {*map(answer, new)} == {101}
+        others = {answer(unit) for unit in ("ssh.service", "dbus.socket", "nginx.service", "logrotate.timer")}
+        assert others == {answer("jupyterhub.service", "restart")} == {42 if own else 0}
+    with daemon_policy.daemons_wait(Context(str(dpkg)), daemon_policy.of_site(["docker.io", "jupyterhub", "htop"])):
+        assert (answer("docker.service"), answer("jupyterhub.service")) == (42 if own else 0, 101)
     assert (policy.read_text() if policy.exists() else None) == own
 
 

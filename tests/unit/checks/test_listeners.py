@@ -41,6 +41,9 @@ udp UNCONN 0 0   127.0.0.53%lo:53      0.0.0.0:*
         ("slurmfab-jupyter", "tcp LISTEN 0 64 10.0.0.1:8001 *:*", "slurmfab-jupyter on 10.0.0.1:8001"),
         ("prometheus-node-exporter", "tcp LISTEN 0 64 10.0.0.1:9100 *:*", ""),
         ("prometheus-node-exporter", "tcp LISTEN 0 64 *:9100 *:*", "prometheus-node-exporter on *:9100"),
+        ("jupyterhub", "tcp LISTEN 0 511 *:8000 *:*", "jupyterhub on *:8000"),
+        ("jupyterhub", "tcp LISTEN 0 511 10.0.0.1:8443 *:*", "jupyterhub on 10.0.0.1:8443"),
+        ("prometheus", "tcp LISTEN 0 64 *:9090 *:*", ""),  # the site's own: c1 has none of slurmfab's
         ("site", "tcp LISTEN 0 64 *:6820 *:*", ""),
         ("mariadb", "tcp LISTEN 0 64 *:3306 *:*", ""),  # c1 has no database of slurmfab's
     ],
@@ -70,6 +73,23 @@ def test_a_socket_of_systemd_when_it_starts_such_a_daemon_is_told_as_the_daemons
     listening = f'tcp LISTEN 0 64 {address} 0.0.0.0:* users:(("systemd",pid=1,fd=5))\n\n 1 init.scope\n'
     shown = f"{listening}\n/run/x.sock    x.socket    x.service\n{address}    {socket}\n"
     assert " ".join(map(str, misplaced(whole, known.lock, "c1", shown))) == told
+
+
+@pytest.mark.parametrize(
+    ("host", "unit", "told"),
+    [
+        ("n1", "jupyterhub", "jupyterhub on *:8000"),  # the package is on every node
+        ("n1", "slurmfab-jupyter", "slurmfab-jupyter on *:8000"),
+        ("n1", "slurmfab-registry-pull", "slurmfab-registry-pull on *:8000"),
+    ],
+)
+def test_a_unit_of_a_capability_when_the_host_has_it_for_its_programs_alone_may_listen_nowhere(
+    host: str, unit: str, told: str
+) -> None:
+    whole = cluster(THREE_HOSTS + MORE)
+    known = plan_input(whole, facts_of(whole, prepared))
+    shown = f'tcp LISTEN 0 511 *:8000 *:* users:(("node",pid=13,fd=5))\n\n 13 {unit}.service\n'
+    assert " ".join(map(str, misplaced(whole, known.lock, host, shown))) == told
 
 
 def test_a_step_of_a_job_when_it_waits_for_srun_is_no_daemon() -> None:

@@ -15,19 +15,49 @@ POLICY = "/usr/sbin/policy-rc.d"
 SAVED_POLICY = "/usr/sbin/.policy-rc.d.before-slurmfab"  # the host's own policy during an installation
 
 POLICY_MARK = b"# slurmfab made this file"
-SCRIPT = (
-    POLICY_MARK
-    + b""" while it installs packages, and removes it afterwards.
+
+DAEMONS = (
+    "munge", "slurmctld", "slurmd", "slurmdbd", "slurmrestd", "sackd", "mariadb", "mysql", "docker-registry",
+    "prometheus", "prometheus-node-exporter",
+)  # fmt: skip
+"""Daemons that a later phase sets up, starts and restarts."""
+
+OF_PACKAGES = {
+    "jupyterhub": ("jupyterhub",),
+    "docker.io": ("docker",),
+    "nfs-kernel-server": ("nfs-server", "nfs-kernel-server"),
+    "rpcbind": ("rpcbind",),
+    "quota": ("quotarpc",),
+}
+"""Daemons of further packages that capabilities bring: a later phase starts them, perhaps by a unit of slurmfab's and
+never by the package's (jupyterhub), or nothing does before another unit needs them (rpcbind). One that runs is updated
+by its package's scripts as ever. dbus, timers and what the site's own packages bring start as they do elsewhere: no
+phase would start them."""
+
+NEW_DAEMONS = tuple(unit for units in OF_PACKAGES.values() for unit in units)
+NEVER = "jupyterhub"  # which would be a hub of root's, without TLS, at every address
+
+
+def of_site(packages: Sequence[str]) -> Sequence[str]:
+    """The daemons that start because the site itself names their packages."""
+    return [unit for name in packages if name != NEVER for unit in OF_PACKAGES.get(name, ())]
+
+
+def script(but: Sequence[str] = ()) -> bytes:
+    """The policy's lines after the first, without some of the daemons."""
+    known = ("|".join(one for one in some if one not in but) or "-" for some in (DAEMONS, NEW_DAEMONS))
+    # A unit's socket starts it, too.
+    text = """ while it installs packages, and removes it afterwards.
 for word in "$@"; do
-    case "${word%.service}" in
-        munge|slurmctld|slurmd|slurmdbd|slurmrestd|sackd|mariadb|mysql|docker-registry) exit 101 ;;
-        prometheus|prometheus-node-exporter) exit 101 ;;
+    case "${word%%.*}" in
+        %s) exit 101 ;;
+        %s) case " $* " in *" start "*) exit 101 ;; esac ;;
     esac
 done
 if [ -x SAVED ]; then exec SAVED "$@"; fi
 exit 0
-""".replace(b"SAVED", SAVED_POLICY.encode())
-)
+""" % tuple(known)
+    return POLICY_MARK + text.replace("SAVED", SAVED_POLICY).encode()
 
 
 def leftover(context: Context) -> Optional[str]:
@@ -53,14 +83,7 @@ def daemons_wait(context: Context, but: Sequence[str] = ()) -> Iterator[None]:
     if os.path.lexists(policy):
         os.rename(policy, context.path(SAVED_POLICY))
     try:
-        replace.put(policy, b"#!/bin/sh\n" + without(SCRIPT, but), 0, 0, 0o755)
+        replace.put(policy, b"#!/bin/sh\n" + script(but), 0, 0, 0o755)
         yield
     finally:
         restore(context)
-
-
-def without(script: bytes, daemons: Sequence[str]) -> bytes:
-    """The policy without some of the daemons that it knows."""
-    for daemon in daemons:
-        script = script.replace(b"|%s|" % daemon.encode(), b"|")
-    return script

@@ -225,7 +225,7 @@ class Packages(InstalledPackages):
         wanted = [text.partition("=")[0] for text in missing]
         there = dpkg_status.states(dpkg_status.read(context.root), wanted)
         added_packages.note(context, (name for name in wanted if name not in there))
-        with daemon_policy.daemons_wait(context):
+        with daemon_policy.daemons_wait(context, daemon_policy.of_site(self.sites)):
             if dpkg_status.is_interrupted(context.root):
                 configure(context)
             source = bundle_place.options(context, self.bundle) if self.bundle else ()
@@ -280,7 +280,7 @@ class Packages(InstalledPackages):
         """Complete packages that Slurm can do without: failures are remarks, unfinished ones LeftAsItWas."""
         from slurmfab.on_hosts.agent.packages import apt_errors
 
-        with daemon_policy.daemons_wait(context):
+        with daemon_policy.daemons_wait(context, daemon_policy.of_site(self.sites)):
             printed = configure(context)
             if dpkg_status.is_interrupted(context.root):
                 printed += complete(context, ())[1]
