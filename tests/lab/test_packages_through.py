@@ -57,6 +57,15 @@ class Through:
     person: Person
 
 
+TRUSTING = """\
+cd /etc/apt/sources.list.d
+echo 'deb [trusted=true] http://mirror.example/one ./' >own.list
+echo ' deb [ trusted=1 ] mirror+file:/etc/apt/mirrors-own ./' >>own.list
+printf 'Types: deb\\nURIs: http://mirror.example/two\\nSuites: ./\\ntrusted: on\\n' >own.sources
+"""
+"""Sources that nobody signs, none of them with `trusted=yes`."""
+
+
 @pytest.fixture(scope="module", params=in_turn("packages_through"))
 def through(
     request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory
@@ -109,6 +118,20 @@ def test_a_node_that_knows_no_key_that_signed_the_lists_then_its_own_apt_refuses
         through.hosts.on("n3", OWN_KEYS)
     assert done.returncode == 3, words_of(done)
     assert re.search(r"n3: .*(signature|signed|NO_PUBKEY)", words_of(done)), words_of(done)
+    assert through.hosts.on("n3", "dpkg-query -W slurmd 2>/dev/null | wc -l") == "0"
+
+
+def test_a_node_whose_apt_trusts_a_source_without_a_signature_however_that_is_spelt_then_gets_nothing(
+    through: Through,
+) -> None:
+    through.hosts.on("n3", TRUSTING)
+    try:
+        done = through.person.slurmfab("deploy")
+    finally:
+        through.hosts.on("n3", "rm /etc/apt/sources.list.d/own.*")
+    assert done.returncode == 3, words_of(done)
+    places = ", ".join(f"/etc/apt/sources.list.d/own.{rest}" for rest in ("list:1", "list:2", "sources:1"))
+    assert f"n3: {places}: apt takes packages from there without a signature" in words_of(done), words_of(done)
     assert through.hosts.on("n3", "dpkg-query -W slurmd 2>/dev/null | wc -l") == "0"
 
 
