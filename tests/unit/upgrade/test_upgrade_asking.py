@@ -147,7 +147,7 @@ def test_the_plan_of_these_answers_has_its_steps_jobs_and_times() -> None:
 
 
 def test_the_lines_of_the_steps_are_sorted_and_folded() -> None:
-    along = dict.fromkeys(("n1", "n2", "n3"), {"others": {"libhwloc15": "2.15.0-2"}})
+    along = {host: {"others": {"libhwloc15": "2.15.0-2"}} for host in ("n1", "n2", "n3")}
     steps = {step.what: step for step in planned(*asked_of(says=along)).steps}
     assert steps["backup"].lines == (
         "db: the dump of the database is loaded into one of its own, the new slurmdbd converts it there, and that is "

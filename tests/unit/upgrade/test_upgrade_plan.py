@@ -110,9 +110,7 @@ def test_an_upgrade_goes_on_where_it_was_interrupted() -> None:
 
 def offer_for(there: Asked) -> Offer:
     """What apt offers, with the new version as it is installed on some hosts already."""
-    return replace(
-        there.offers["n1"], versions=dict.fromkeys(there.offers["n1"].versions, "26.05.5-4")
-    )
+    return replace(there.offers["n1"], versions=dict.fromkeys(there.offers["n1"].versions, "26.05.5-4"))
 
 
 def test_a_step_that_is_too_large_names_the_series_between_and_the_way_with_an_empty_queue() -> None:
