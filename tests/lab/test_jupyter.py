@@ -103,6 +103,7 @@ def test_hub_when_its_key_comes_then_it_answers_with_tls_as_nobody(site: Site) -
         assert site.lab.on(host, "systemctl is-enabled jupyterhub; systemctl is-active jupyterhub; :", check=False) == (
             "disabled\ninactive"
         )
+        assert site.lab.on(host, "journalctl --quiet --boot _SYSTEMD_UNIT=jupyterhub.service | wc -l") == "0", "it ran"
 
 
 def test_root_when_somebody_else_than_the_hub_asks_then_says_nothing(site: Site) -> None:

@@ -196,11 +196,8 @@ def left_alone(context: Context, packages: Iterable[str]) -> Iterator[Tuple[str,
 SLURM, HELD, APT = "slurm", "held", "apt"
 """Why a package is not updated: it is Slurm's own, the site holds it, or it would need the removal of others."""
 
-BY_ITS_SCRIPTS = (
-    "mariadb",
-    "mysql",
-    *daemon_policy.NEW_DAEMONS,
-)  # daemons whose own packages stop them before an update and start them after it
+# Daemons whose own packages stop them before an update and start them after it, or may.
+BY_ITS_SCRIPTS = ("mariadb", "mysql", *daemon_policy.NEW_DAEMONS)
 
 _INSTALLED = rb"^Package: (\S+)\nStatus: \S+ ok installed$"
 
