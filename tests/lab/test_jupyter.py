@@ -44,6 +44,23 @@ one.connect("/run/slurmfab-jupyter.socket")
 one.sendall(sys.stdin.readline().encode())
 print(one.makefile().readline())
 """
+RULE = "ann ALL=(ALL:ALL) NOPASSWD: ALL"
+SITE = "/etc/sudoers.d/site"
+BY_SUDO = {
+    f"printf '%s\\n' '{rule}' >{SITE}; echo '{RULE}' | tee '/etc/site rules' /etc/site-n2 >/etc/site": (
+        f"rm {SITE} '/etc/site rules' /etc/site-n2 /etc/site"
+    )
+    for rule in (
+        "@include /etc/site-%h", "@include /etc/site\\ rules", "@include /etc/site # ours", "#include /etc/site # ours",
+        f"!!{RULE}", RULE.replace("ann", "a\\x6en"), f"User_Alias A = !!ann\nA{RULE[3:]}", RULE.replace("ann", "#3000"),
+    )
+} | {
+    f"echo '{RULE}' >/etc/site; echo Plugin sudoers_policy sudoers.so sudoers_file=/etc/site >>/etc/sudo.conf": (
+        "rm /etc/site; sed -i '$d' /etc/sudo.conf"
+    ),
+}  # fmt: skip
+"""Ways in which real sudo lets ann become root, and those back."""
+
 FORM = "#spawn_form [type=submit]"
 
 
@@ -134,6 +151,14 @@ def test_users_when_they_may_become_root_then_get_no_notebook_and_the_reason_als
         site.lab.on("n2", way)
         assert "ann gets no notebook: " in site.cell(PASSWORD)["why"]
         site.lab.on("n2", back)
+    for way, back in BY_SUDO.items():
+        site.lab.on("n2", way)
+        assert site.lab.on("n2", "cd /; runuser -u ann -- sudo -n id -u", check=False) == "0", way
+        assert "ann gets no notebook: " in site.as_hub(do="submit", user="ann", options=ANSWERS)["error"], way
+        site.lab.on("n2", back)
+    site.lab.on("n2", "useradd -o -u 3000 -G adm twin")
+    assert "the UID of twin" in site.as_hub(do="submit", user="ann", options=ANSWERS)["error"]
+    site.lab.on("n2", "userdel twin")
     # What somebody can ask root for who has the hub itself, without any password.
     for user, says in {"eve": "eve gets no notebook", "slurm": "no server here", "munge": "no server here"}.items():
         assert says in site.as_hub(do="submit", user=user, options=ANSWERS, environment={})["error"]

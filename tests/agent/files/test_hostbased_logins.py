@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins, refusals
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
-from slurmfab.on_hosts.agent.identities.powerful_users import MOST_FILES, members_of
+from slurmfab.on_hosts.agent.identities.powerful_users import members_of
 
 PASSWD = "root:x:0:0::/:/bin/sh\nold:x:999:999::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\nodd,name*:x:2:2::/:/bin/sh\n"
 GROUP = "root:x:0:\nops:x:2000:ann\n"
@@ -17,7 +18,8 @@ GROUP = "root:x:0:\nops:x:2000:ann\n"
 
 @pytest.fixture
 def host(tmp_path: Path) -> Context:
-    (tmp_path / "etc/sudoers.d").mkdir(parents=True)
+    """A host without sudo."""
+    (tmp_path / "etc").mkdir()
     (tmp_path / "etc/passwd").write_text(PASSWD)
     (tmp_path / "etc/group").write_text(GROUP)
     return Context(str(tmp_path))
@@ -33,36 +35,62 @@ def test_users_below_1000_are_refused_and_odd_names_are_patterns(host: Context) 
     assert refusals(host) == "Match User odd?name?,old,root\n    HostbasedAuthentication no\n"
 
 
+def told_by_sudo(host: Context, *members: dict[str, object]) -> None:
+    """Has the host's cvtsudoers(1) tell of one rule with these members."""
+    Path(host.path("/etc/sudoers")).touch()
+    rules = {"Defaults": [], "User_Specs": [{"User_List": [*members], "Host_List": [{"hostname": "n9"}]}]}
+    host.must = lambda argv, **_: json.dumps(rules) if argv[-1] == host.path("/etc/sudoers") else ""  # type: ignore[assignment,method-assign]
+
+
 @pytest.mark.parametrize(
-    ("rule", "users", "groups"),
+    ("members", "users", "groups"),
     [
-        ("bob ALL=(ALL:ALL) NOPASSWD: ALL", {"bob"}, set()),
-        ("bob, carl ALL = /bin/dd", {"bob", "carl"}, set()),
-        ("%ops\tALL=(ALL) ALL", set(), {"ops"}),
-        ("#1000 ALL=ALL\n%#2000 ALL=ALL", {"ann"}, {"ops"}),
-        ("User_Alias ADMINS = bob, %ops : OTHERS = carl\nADMINS ALL=ALL", {"bob", "carl"}, {"ops"}),
-        ("bob\\\n  ALL=(ALL) ALL # not dora", {"bob"}, set()),
-        (r"AD\\bob ALL=ALL", {r"AD\bob"}, set()),
-        (r"%domain\ admins ALL=ALL", set(), {"domain?admins"}),
-        ('"%domain admins" ALL=ALL', set(), {"domain?admins"}),
-        ("Defaults:bob !lecture\nCmnd_Alias X = /bin/ls\n# bob ALL=ALL", set(), set()),
-        ("!bob, +no-such-netgroup, #12x ALL=ALL", set(), set()),
+        ([{"username": "bob"}, {"username": r"AD\bob"}], {"bob", r"AD\bob"}, set()),
+        ([{"usergroup": "ops"}, {"nonunixgroup": "domain admins"}], set(), {"ops", "domain?admins"}),
+        ([{"userid": 1000}, {"usergid": 2000}, {"nonunixgid": 2000}], {"ann"}, {"ops"}),
+        ([{"username": "bob", "negated": True}, {"netgroup": "no-such-netgroup"}], {"bob"}, set()),
     ],
 )  # fmt: skip
-def test_whom_a_rule_of_sudo_names_is_refused(host: Context, rule: str, users: set[str], groups: set[str]) -> None:
-    Path(host.path("/etc/sudoers")).write_text("Defaults env_reset\n@includedir /etc/sudoers.d\n")
-    Path(host.path("/etc/sudoers.d/site")).write_text(f"{rule}\n")
-    assert refused(host, "User") - {"odd?name?", "old", "root"} - {"ADMINS"} == users
+def test_whom_a_rule_of_sudo_names_is_refused(
+    host: Context, members: list[dict[str, object]], users: set[str], groups: set[str]
+) -> None:
+    told_by_sudo(host, *members)
+    assert refused(host, "User") - {"odd?name?", "old", "root"} == users
     assert refused(host, "Group") == groups
 
 
+@pytest.mark.parametrize("member", [{"username": "ALL"}, {"a new kind": "bob"}, {"usergid": "many"}, {}])
+def test_a_rule_of_sudo_for_all_or_one_that_nobody_understands_refuses_everybody(
+    host: Context, member: dict[str, object]
+) -> None:
+    told_by_sudo(host, member or {"username": "ALL"})
+    assert refusals(host) == EVERYBODY
+
+
+EVERYBODY = "Match User *\n    HostbasedAuthentication no\n"
+
+
 @pytest.mark.parametrize(
-    "rule",
-    ["ALL ALL=(root) /bin/true", "bob , ALL web = /bin/true", "User_Alias X = bob, ALL, !carl\nX ALL=ALL"],
+    ("path", "text"),
+    [
+        ("/etc/nsswitch.conf", "passwd: files\nsudoers: files sss\n"),
+        ("/etc/sudo.conf", "# x\nPlugin sudoers_policy sudoers.so sudoers_file=/etc/other\n"),
+    ],
 )
-def test_a_rule_of_sudo_for_all_refuses_everybody(host: Context, rule: str) -> None:
-    Path(host.path("/etc/sudoers")).write_text(f"{rule}\n")
-    assert refusals(host) == "Match User *\n    HostbasedAuthentication no\n"
+def test_rules_of_sudo_from_elsewhere_refuse_everybody(host: Context, path: str, text: str) -> None:
+    Path(host.path(path)).write_text(text)
+    assert refusals(host) != EVERYBODY, "without sudo, nobody reads them"
+    told_by_sudo(host)
+    assert refusals(host) == EVERYBODY
+    Path(host.path(path)).write_text("passwd: files sss\nsudoers: files # sss\n#Plugin x sudoers_file=y\n")
+    assert refusals(host) != EVERYBODY
+
+
+def test_rules_of_sudo_when_sudo_cannot_tell_of_them_then_refuse_everybody(host: Context) -> None:
+    Path(host.path("/etc/sudoers")).touch()
+    for answer in ("", "[]", "no JSON", '{"User_Specs": [{}]}', '{"User_Specs": [{"User_List": ["bob"]}]}'):
+        host.must = lambda *_, answer=answer, **__: answer  # type: ignore[method-assign]
+        assert refusals(host) == EVERYBODY
 
 
 def test_whom_a_rule_of_doas_permits_is_refused(host: Context) -> None:
@@ -85,25 +113,6 @@ def test_whom_a_rule_of_doas_permits_is_refused(host: Context) -> None:
 )
 def test_the_users_of_a_netgroup_are_those_that_getent_prints(shown: str, users: set[str]) -> None:
     assert members_of(shown) == users
-
-
-def test_files_that_sudo_includes_are_read_and_others_are_not(host: Context) -> None:
-    Path(host.path("/etc/sudoers")).write_text("#includedir /etc/sudoers.d\n@include sudoers.more\n")
-    for name, user in (
-        ("sudoers.more", "bob"),
-        ("sudoers.d/a", "carl"),
-        ("sudoers.d/b.old", "x"),
-        ("sudoers.d/c~", "y"),
-    ):
-        Path(host.path(f"/etc/{name}")).write_text(f"{user} ALL=ALL\n")
-    assert refused(host, "User") >= {"bob", "carl"}
-    assert not refused(host, "User") & {"x", "y"}
-
-
-def test_files_that_include_each_other_when_read_then_that_ends(host: Context) -> None:
-    Path(host.path("/etc/sudoers")).write_text("@include /etc/sudoers\n" * 3)
-    assert MOST_FILES < 10_000
-    assert refused(host, "User") == {"odd?name?", "old", "root"}
 
 
 def test_the_names_of_the_host_come_before_those_who_are_let_in(host: Context) -> None:

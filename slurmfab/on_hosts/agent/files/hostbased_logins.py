@@ -12,7 +12,7 @@ from typing import ClassVar, Set
 from slurmfab.on_hosts.agent.core.resource import Context, State
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
-from slurmfab.on_hosts.agent.identities.powerful_users import EVERYBODY, powerful
+from slurmfab.on_hosts.agent.identities.powerful_users import EVERYBODY, has_rules_elsewhere, powerful
 
 REFUSED_HERE = "# Refused here, too:\n"
 """The line of a file behind which the host puts those whom it refuses by its own users and rules."""
@@ -46,9 +46,13 @@ class HostbasedLogins(SshdFiles):
 
 
 def refusals(context: Context) -> str:
-    """The blocks of sshd_config(5) that refuse users with a UID below 1000, and whom rules of sudo or doas name."""
+    """The blocks of sshd_config(5) that refuse users with a UID below 1000, and whom rules of sudo or doas name.
+
+    Everybody is refused where sudo has rules of a directory: whom these name, it tells of one user at a time.
+    """
     found = powerful(context)
-    return block("User", found.users) + block("Group", found.groups)
+    users = {EVERYBODY} if has_rules_elsewhere(context) else found.users
+    return block("User", users) + block("Group", found.groups)
 
 
 def block(kind: str, refused: Set[str]) -> str:

@@ -5,26 +5,29 @@ What a group of the system's, such as docker, lets its members do, is not said h
 
 from __future__ import annotations
 
+import grp
+import json
 import os
 import pwd
 import re
-from typing import Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
-from slurmfab.on_hosts.agent.core.reading import entries, names, read_text
-from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-from slurmfab.on_hosts.agent.identities.users_and_groups import group_name, user_name
+from slurmfab.on_hosts.agent.core.reading import entries, read_text
+from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, group_name, user_name
 
 FIRST_OF_PEOPLE = 1000  # the first UID that is a person's (login.defs(5))
 SUDOERS, DOAS = ("/etc/sudoers", "/etc/sudoers-rs"), "/etc/doas.conf"
 EVERYBODY = "*"
-MOST_FILES, DEEPEST = 1000, 20
-"""The most files with rules of sudo's that are read, and how many may include each other in a row."""
 
-INCLUDE = re.compile(r"[#@]include(dir)?\s+(.+)")
-OTHER = re.compile(r"(?:Defaults|Host_Alias|Cmnd_Alias|Cmd_Alias|Runas_Alias)\b")  # begins a line that names no users
+SUDOS = ("sudo", "sudo-rs", "sudo.ws")
+"""The programs that may let users become root by rules of sudo; a host can have several, each with its own reading."""
 
-USERS = "User_Alias"
-COMMENT = re.compile(r"#(?!\d).*")  # behind a number sign with a digit there is a UID or a GID
+SUDO_SECONDS = 20.0
+MAY_NOT = r"User %s is not allowed to run sudo on \S+\."  # what each of them says of who may run nothing
+
+ELSEWHERE = re.compile(r"^\s*(?:sudoers:[^#\n]*\b(?!files\b)[a-z]+|Plugin\s.*sudoers_file)", re.MULTILINE)
+"""A line of nsswitch.conf(5) or sudo.conf(5) by which sudo has rules from elsewhere than /etc/sudoers."""
 
 OF_DOAS = re.compile(r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*(:?)([^\s#]+)")
 """A rule of doas.conf(5), up to its user or group."""
@@ -65,14 +68,47 @@ def why_powerful(context: Context, user: pwd.struct_passwd, groups: Sequence[str
     """
     if user.pw_uid < FIRST_OF_PEOPLE:
         return "it is a system user"
-    alike = {user.pw_name, *with_id(context, "/etc/passwd", str(user.pw_uid))}  # two names may have one UID
     here = powerful(context)
+    alike = {user.pw_name, user_name(context, user.pw_uid), *with_id(context, "/etc/passwd", str(user.pw_uid))}
+    others = more.users | here.users | {one for name in more.groups | here.groups for one in members_in(context, name)}
+    # Two names may have one UID, in a directory, too, and for the kernel these are one user.
+    same = {name for name in others if getattr(find_user(context, name), "pw_uid", -1) == user.pw_uid}
+    same -= {user.pw_name}
+    group = next((one for one in groups if one in more.groups or among(one, here.groups)), "")
+    if EVERYBODY in here.users:
+        return "rules of sudo or doas on this host name everybody, or cannot be read (cvtsudoers -e /etc/sudoers)"
     if alike & more.users:
         return "the cluster file lets it become root"
     if any(among(name, here.users) for name in alike):
         return "rules of sudo or doas on this host name it"
-    found = [one for one in groups if one in more.groups or among(one, here.groups)]
-    return "it is in the group %s" % found[0] if found else ""
+    if group or same:
+        return "it is in the group %s" % group if group else "it has the UID of %s, who may become root" % min(same)
+    return why_by_sudo(context, alike)
+
+
+def members_in(context: Context, group: str) -> List[str]:
+    """The users whom a group lists."""
+    if context.root == "/":
+        try:
+            return grp.getgrnam(group).gr_mem
+        except KeyError:
+            return []
+    return [
+        name for one in entries(context.path("/etc/group")) if one[0] == group for name in one[3].split(",") if name
+    ]
+
+
+def named_without_entry(context: Context, more: Iterable[str]) -> List[Tuple[str, str]]:
+    """The users (`uid`) and groups (`gid`) without an entry in the host's own files who are powerful all the same.
+
+    Whoever has such a name in a directory is it. `more`: further powerful groups.
+    """
+    here = powerful(context)
+    users, groups = ({one[0] for one in entries(context.path("/etc/" + file))} for file in ("passwd", "group"))
+    strong = {*more, *here.groups}
+    listed = {name for one in entries(context.path("/etc/group")) if one[0] in strong for name in one[-1].split(",")}
+    missing = (("uid", (here.users | listed) - users), ("gid", here.groups - groups))
+    return [(kind, name) for kind, names in missing for name in sorted(names - {EVERYBODY, ""})]
 
 
 def among(name: str, patterns: Set[str]) -> bool:
@@ -119,46 +155,51 @@ def named_by_doas(context: Context) -> Set[str]:
 
 
 def named_by_sudo(context: Context) -> Set[str]:
-    """The users, `%groups`, `+netgroups` and `#numbers` that rules of sudo name; `*` for all."""
+    """The users, `%groups`, `+netgroups` and `#numbers` that rules of sudo name, for whichever host; `*` for all.
+
+    sudo's own program reads the rules (cvtsudoers(1)): they include files and spell names in more ways than one. Where
+    it cannot, nobody knows who is not among them, and that is everybody.
+    """
     found: Set[str] = set()
-    left = [MOST_FILES]
-    for line in (line for path in SUDOERS for line in rules(context, path, left)):
-        if OTHER.match(line):
-            continue
-        is_alias = line.startswith(USERS)
-        parts = [one.partition("=")[2] for one in line.split(":")] if is_alias else [line.partition("=")[0]]
-        for part in parts:
-            words = re.sub(r"\s*,\s*", ",", plain(part)).split()
-            found |= {word for word in ",".join(words).split(",") if word and word[0] != "!" and word != "ALL"}
-            if "ALL" in (words[0].split(",") if words else ()):
-                found.add(EVERYBODY)
-    return {name for name in found if not name.startswith(("#", "%#")) or name.lstrip("%#").isdecimal()}
+    for path in (path for path in map(context.path, SUDOERS) if os.path.exists(path)):
+        try:
+            rules = json.loads(context.must(("cvtsudoers", "-e", "-f", "json", path), seconds=SUDO_SECONDS))
+            members: List[Dict[str, Any]] = [one for rule in rules.get("User_Specs", ()) for one in rule["User_List"]]
+            found |= {MEMBERS[kind] % name for one in members for kind, name in one.items() if kind != "negated"}
+        except (ResourceFailed, ValueError, KeyError, TypeError, AttributeError):
+            return {EVERYBODY}
+    return {name if ODD.match(name) is None and name != "ALL" else EVERYBODY for name in found}
 
 
-def plain(text: str) -> str:
-    """Names of sudo's without quotes and backslashes; a space in one is a question mark, as in a pattern of sshd's."""
-    quoted = re.sub('"([^"]*)"', lambda found: re.sub(r"\s", "?", found[1]), text)
-    return re.sub(r"\\(.)", lambda found: "\\" if found[1] == "\\" else "?", quoted)
+ODD = re.compile(r"%?#(?!\d+$)")  # a number that is none
+
+MEMBERS = {
+    "username": "%s", "userid": "#%s", "usergroup": "%%%s", "usergid": "%%#%s",
+    "nonunixgroup": "%%%s", "nonunixgid": "%%#%s", "netgroup": "+%s",
+}  # fmt: skip
+"""How sudoers(5) writes what cvtsudoers(1) calls so in JSON. Who is named behind an exclamation mark counts, too: a
+second one, or one before an alias, makes it the contrary."""
 
 
-def rules(context: Context, path: str, left: List[int], depth: int = 0) -> Iterator[str]:
-    """The lines of a file of sudo's with its includes, joined at backslashes; `left` and `depth` bound them."""
-    if left[0] <= 0 or depth > DEEPEST:
-        return
-    left[0] -= 1
-    for line in read_text(context.path(path)).replace("\\\n", " ").split("\n"):
-        included = INCLUDE.match(line.strip())
-        if included:
-            for file in files_of(context, path, included.group(2).strip('" '), is_directory=bool(included.group(1))):
-                yield from rules(context, file, left, depth + 1)
-        else:
-            yield COMMENT.sub("", line).strip()
+def has_rules_elsewhere(context: Context) -> bool:
+    """Whether sudo has rules that `powerful` does not see: those of a directory, or of another file."""
+    has_sudo = any(os.path.exists(context.path(path)) for path in SUDOERS)
+    texts = (read_text(context.path(path)) for path in ("/etc/nsswitch.conf", "/etc/sudo.conf"))
+    return has_sudo and any(map(ELSEWHERE.search, texts))
 
 
-def files_of(context: Context, path: str, place: str, *, is_directory: bool) -> Tuple[str, ...]:
-    """The files that a line of another one includes; of a directory those without a dot or `~` (sudoers(5))."""
-    place = os.path.join(os.path.dirname(path), place)
-    if not is_directory:
-        return (place,)
-    there = names(context.path(place))
-    return tuple(os.path.join(place, name) for name in there if "." not in name and not name.endswith("~"))
+def why_by_sudo(context: Context, names: Iterable[str]) -> str:
+    """Why a user, by one of its names, may run something by sudo's own word; empty where sudo says that it may not."""
+    import shutil  # notebooks alone ask
+
+    programs = [one for one in SUDOS if context.root == "/" and shutil.which(one, path=SYSTEM_PATH)]
+    if not programs and any(os.path.exists(context.path(path)) for path in SUDOERS):
+        return "there are rules of sudo on this host, and no program sudo that could be asked about it"
+    for program, name in ((program, name) for program in programs for name in sorted(names)):
+        try:
+            said = context.run((program, "-n", "-l", "-U", name), seconds=SUDO_SECONDS).stdout.decode(errors="replace")
+        except ResourceFailed as error:
+            said = str(error)
+        if not re.fullmatch(MAY_NOT % re.escape(name), said.strip()):
+            return "%s does not say that it may run nothing (%s -l -U %s)" % (program, program, name)
+    return ""
