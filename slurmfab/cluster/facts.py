@@ -51,7 +51,10 @@ OwnNumbers = tuple[
     Id,
     Annotated[str, pattern(r"(?:subordinate to )?[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?", 64)],
 ]
-"""Numbers that a host has itself: the kind, the first and the last one, and whose they are."""
+"""Numbers that a host has itself: the kind, the first and the last one, and whose they are.
+
+Two zeros: a name that the host has not, and to which a group or a rule of its own gives the rights of root.
+"""
 
 
 @dataclass(frozen=True)

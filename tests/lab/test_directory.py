@@ -185,6 +185,31 @@ def test_entries_with_numbers_and_names_of_hosts_when_they_come_later_then_no_ho
     assert site.checks("directory")["numbers_of_hosts_are_nobodys_in_the_directory/n1"]["outcome"] == "passed"
 
 
+def test_a_name_to_which_a_host_gives_rights_without_having_it_then_nobody_of_the_directory_gets_them(
+    site: Site,
+) -> None:
+    site.lab.on("n1", "sed -i 's/^sudo:.*/&alice/' /etc/group; echo '%nettop ALL=(ALL) ALL' >/etc/sudoers.d/site")
+    netgroup = f"\ndn: cn=ng,{directory_server.BASE}\nobjectClass: nisNetgroup\ncn: ng\nnisNetgroupTriple: (,bob,)\n\n"
+    groups = [directory_server.group(name, 20500 + number, "bob") for number, name in enumerate(("staff", "nettop"))]
+    site.directory.add(directory_server.user("alice", 20020), *groups, netgroup)
+    told = site.refused(directory_server.keys())
+    for one in ("user alice", "group nettop", "group staff"):
+        assert f"{one} has the name of a host's own, or of one whom its groups or rules of sudo name" in told
+    site.deploy(directory_server.keys(more=", min_id: 5000, ignored: [alice, staff, nettop]"))
+    for host in HOSTS:
+        site.lab.on(host, "sss_cache -E")
+        seen = "getent -s sss passwd alice; getent -s sss group staff nettop; getent netgroup ng; true"
+        assert site.lab.on(host, seen) == ""
+        assert site.lab.on(host, "id -G bob") == "6000 6001"
+    site.deploy(directory_server.keys(more=", min_id: 5000, ignored: staff, admins: [alice, nettop]"))
+    site.lab.on("n1", "sss_cache -E")
+    found = [{*site.lab.on("n1", f"id -Gn {user}").split()} for user in ("alice", "bob")]
+    assert found == [{"people", "sudo"}, {"people", "hpc", "nettop"}]
+    site.directory.remove("uid=alice", "cn=staff", "cn=nettop", "cn=ng")
+    site.lab.on("n1", "sed -i '/^sudo:/s/alice//' /etc/group; rm /etc/sudoers.d/site")
+    site.deploy(directory_server.keys())
+
+
 def test_a_user_whom_a_host_makes_itself_with_a_number_of_the_directory_then_a_deployment_names_both(
     site: Site,
 ) -> None:

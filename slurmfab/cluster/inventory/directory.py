@@ -127,6 +127,10 @@ class Sssd(Model):
         Entries,
         Field(description="Users and groups with the number or name of one of a host: no host sees them."),
     ] = ()
+    admins: Annotated[
+        Entries,
+        Field(description="Users and groups of the directory whom hosts' own groups or rules of sudo name on purpose."),
+    ] = ()
     options: Annotated[
         dict[Annotated[str, AfterValidator(_check_option)], Annotated[str, AfterValidator(_check_value)]],
         Field(description="Further options of the domain, as in sssd-ldap(5)."),

@@ -26,6 +26,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import is_new_to
 from slurmfab.cluster.inventory.mounts import CLIENTS
 from slurmfab.cluster.inventory.people_ids import names_of
+from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS
 from slurmfab.cluster.inventory.slurm_settings import slurmd_parameters
 from slurmfab.cluster.slurm import software
 from slurmfab.cluster.slurm.gres import named_files
@@ -245,7 +246,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         "packages": tuple(dict.fromkeys((*FACT_SELECTION["packages"], *(one.name for one in own)))),
         "gpu_files": files,
         "members": known.cluster.member_groups if node == known.cluster.controller else (),
-        "own_numbers": ("uid", "gid") if known.cluster.directory else (),
+        "own_numbers": POWERFUL_GROUPS if known.cluster.directory else (),
         "site_files": known.cluster.site_file_names,
         "services": (*FACT_SELECTION["services"], *((FIREWALLD,) if known.cluster.firewall else ())),
         "state_directories": (known.cluster.state_directory,),

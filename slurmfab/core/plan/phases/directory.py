@@ -43,11 +43,10 @@ DAEMONS = ("slurm", "munge")
 SYSTEMS = ((60001, 60577, "systemd"), (61184, 65519, "systemd"), (65534, 65535, "nobody"))
 """UIDs and GIDs that systemd gives to services as they start (DynamicUser=, systemd-homed), and those of nobody."""
 
+Kind = Literal["uid", "gid"]
+KINDS: tuple[Kind, Kind] = ("uid", "gid")
 FIRST_OF_PEOPLE, NOBODY = 1000, 65534
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
-
-NUMBERED_GROUPS = 101
-"""From here on, a host's packages and admins give numbers to groups; below, base-passwd does on each Debian alike."""
 
 OPTIONS = {
     "default_shell": "/bin/bash",
@@ -62,6 +61,13 @@ OPTIONS = {
     "autofs_provider": "none",
 }
 """What a site may have otherwise."""
+
+OTHERS = ("ldap_netgroup_search_base", "ldap_service_search_base")
+NOTHING = "{base}?base?(!(objectClass=*))"
+"""Where SSSD's package has NSS ask for netgroups and services, too, which rules of sudo and others may name."""
+
+SILENT = {"user": (*SYSTEM_NAMES, *SERVICES), "group": (*POWERFUL_GROUPS, *SERVICES)}
+"""Names that directories have for users and groups of their own kind: no host sees them, and nothing tells of them."""
 
 
 class Guarded(NamedTuple):
@@ -120,27 +126,27 @@ def homes(plan_input: PlanInput, sssd: Sssd) -> tuple[str, ...]:
 def settings(plan_input: PlanInput, host: str, sssd: Sssd) -> str:
     """The text of sssd.conf(5), with the password of the entry as which SSSD searches."""
     facts = plan_input.facts[host]
-    users, groups = guarded(plan_input.lock, "uid", host, facts), guarded(plan_input.lock, "gid", host, facts)
+    users, groups = (guarded(sssd, plan_input.lock, kind, host, facts) for kind in KINDS)
     bases = {"ldap_schema": "ad"} if sssd.type == "ad" else search_bases(sssd, users, groups)
     values = {
         "sssd": sssd,
         "ca": CA,
         "password": plan_input.directory_password,
         "min_id": sssd.min_id or MIN_ID,
-        "options": {**OPTIONS, **sssd.options, **bases},
+        "options": {**OPTIONS, **dict.fromkeys(OTHERS, NOTHING.format(base=sssd.base)), **sssd.options, **bases},
         "homes": plan_input.cluster.homes or "/home",
-        "system_users": [*dict.fromkeys((*users.names, *own_names(facts.uids, 0), *sssd.ignored))],
+        "system_users": [*dict.fromkeys((*users.names, *own_names(facts.uids), *sssd.ignored))],
         "system_groups": [*dict.fromkeys((*groups.names, *sssd.ignored))],
     }
     return fill("sssd.conf", values)
 
 
-def own_names(names: Mapping[int, str], first: int) -> tuple[str, ...]:
-    """The names of a host's own system users or groups, from a number on."""
-    return tuple(names[one] for one in sorted(names) if first <= one < FIRST_OF_PEOPLE and NAME.fullmatch(names[one]))
+def own_names(names: Mapping[int, str]) -> tuple[str, ...]:
+    """The names of a host's own system users or groups."""
+    return tuple(names[one] for one in sorted(names) if one < FIRST_OF_PEOPLE and NAME.fullmatch(names[one]))
 
 
-def guarded(lock: Lock, kind: Literal["uid", "gid"], host: str = "", facts: HostFacts | None = None) -> Guarded:
+def guarded(sssd: Sssd, lock: Lock, kind: Kind, host: str = "", facts: HostFacts | None = None) -> Guarded:
     """The numbers and names that are taken on a host, or on another one: what uses Slurm there comes here, too."""
     names = (*(SYSTEM_NAMES if kind == "uid" else POWERFUL_GROUPS), *SERVICES)
     ids = ((number, number, name.rpartition(".")[0]) for name, number in lock.ids.items() if name.endswith(f".{kind}"))
@@ -149,25 +155,23 @@ def guarded(lock: Lock, kind: Literal["uid", "gid"], host: str = "", facts: Host
     for name, rows in {**of_host, **({host: facts.own_numbers} if facts else {})}.items():
         taken = [row for row in rows if row[0] == kind and row[1:3] != (NOBODY, NOBODY)]
         found += [(first, last, f"{whose} of {name}") for _, first, last, whose in taken]
-        own += [whose for _, first, _, whose in taken if NAME.fullmatch(whose)]
+        own += [whose for _, first, _, whose in taken if NAME.fullmatch(whose) and (first or whose not in sssd.admins)]
     if kind == "gid" and facts:
-        own += own_names(facts.gids, NUMBERED_GROUPS)
+        own += own_names(facts.gids)
     numbers = {row[:2]: row for row in reversed(found) if row[1] >= FIRST_OF_PEOPLE}
     return Guarded(tuple(sorted(numbers.values())), tuple(dict.fromkeys((*names, *own))))
 
 
 def guard(sssd: Sssd, lock: Lock, host: str = "", facts: HostFacts | None = None) -> str:
     """What a host, which adds its own numbers, asks the directory for, in JSON (`ldap_probe.collisions`)."""
-    users, groups = guarded(lock, "uid", host, facts), guarded(lock, "gid", host, facts)
+    users, groups = (guarded(sssd, lock, kind, host, facts) for kind in KINDS)
     above = (NUMBERS_END, 1 << 62, "none: programs take it for a negative number")
     below = (-1, -1, "") if sssd.min_id else (-1 << 62, MIN_ID - 1, "")
-    is_ldap = sssd.type == "ldap"
+    is_ldap, of = sssd.type == "ldap", (("user", users), ("group", groups))
     return json.dumps({
         **{kind: [*one.numbers, above, below] for kind, one in (("uid", users), ("gid", groups))},
-        "names": {
-            kind: [name.lower() for name in one.names if name not in {*SYSTEM_NAMES, *POWERFUL_GROUPS, *SERVICES}]
-            for kind, one in (("user", users), ("group", groups))
-        },
+        "names": {kind: [name.lower() for name in one.names if name not in SILENT[kind]] for kind, one in of},
+        "silent": {kind: [name.lower() for name in names] for kind, names in SILENT.items()},
         "ignored": sssd.ignored,
         "searches": {kind: searches(sssd, kind) for kind in ("user", "group")} if is_ldap else {},
         "attributes": {kind: attributes(sssd, kind) for kind in ("user", "group")},

@@ -107,6 +107,8 @@ def trouble(server: str, values: Mapping[str, str], certificate: str) -> str:
 MOST_ENTRIES = 100
 SEARCH_SECONDS = 30.0
 BELOW = ", which is below min_id"
+A_NAME = "the name of a host's own, or of one whom its groups or rules of sudo name"
+OF_HOST = " of this host"
 DIGITS = "digits alone, which programs take for a number"
 NO_ORDER = (
     "its schema does not say that %s is compared by size (ORDERING), so no numbers can be kept out. Repair: give the "
@@ -121,7 +123,8 @@ def collisions(conf: str, certificate: str, guard: Mapping[str, Any]) -> List[st
         conf: the text of sssd.conf.
         certificate: as for `troubles`.
         guard: by `uid` and `gid`, first, last and owner of the numbers that are taken, besides those of this host (no
-            owner: below min_id). By `user` and `group`: `names` that are taken, in lower case; `searches`, which are
+            owner: below min_id). By `user` and `group`: `names` that are taken, besides those of this host that are not
+            `silent`, in lower case; `searches`, which are
             base, scope and filter; `attributes`, the directory's own for `name`, `uid` and `gid`. `ignored`: names of
             entries of which nothing is told.
 
@@ -143,9 +146,11 @@ def collisions(conf: str, certificate: str, guard: Mapping[str, Any]) -> List[st
 def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[str]:
     """The same for users or for groups."""
     attributes: Dict[str, str] = guard["attributes"][kind]
-    own = {"uid": numbers("/etc/passwd"), "gid": numbers("/etc/group")}
+    files = {"uid": "/etc/passwd", "gid": "/etc/group"}
+    own = {what: numbers(path) for what, path in files.items()}
     taken = {what: [*own[what], *guard[what]] for what in ("uid", "gid")}
-    names = {*guard["names"][kind]}
+    here = {whose[: -len(OF_HOST)].lower() for _, _, whose in own["uid" if kind == "user" else "gid"]}
+    names = {*guard["names"][kind], *(here - {*guard["silent"][kind]})}
     wanted = "".join(
         "(&(%s>=%d)(%s<=%d))" % (attributes[what], first, attributes[what], last)
         for what in ("uid", "gid")
@@ -172,7 +177,7 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
                 for first, last, whose in taken[what]
                 if first <= as_number(value) <= last
             ]
-            reasons += ["the name of one of a host's own" for one in called if one.lower() in names]
+            reasons += [A_NAME for one in called if one.lower() in names]
             reasons += ["a name of " + DIGITS for one in called if one.isdigit()]
             if reasons and not {*called} & {*guard["ignored"]}:
                 found.append("%s %s has %s" % (kind, printable(called[0]), reasons[0]))
@@ -193,7 +198,7 @@ def numbers(path: str) -> List[Tuple[int, int, str]]:
     """The numbers of this host's own users or groups, each with its name."""
     with open(path, encoding="utf-8", errors="replace") as file:
         fields = [one.split(":") for one in file]
-    return [(int(one[2]), int(one[2]), "%s of this host" % one[0]) for one in fields if one[2:] and one[2].isdigit()]
+    return [(int(one[2]), int(one[2]), one[0] + OF_HOST) for one in fields if one[2:] and one[2].isdigit()]
 
 
 SCOPES = {"base": b"\0", "onelevel": b"\1", "one": b"\1"}

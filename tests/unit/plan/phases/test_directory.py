@@ -107,6 +107,32 @@ def test_numbers_and_names_of_a_host_are_left_out_on_all_hosts(host: str) -> Non
     assert "cloud" in asked["names"]["user"]
 
 
+def test_names_that_hosts_give_rights_to_are_left_out_on_all_hosts_unless_the_file_means_them() -> None:
+    own = (("uid", 0, 0, "alice"), ("gid", 0, 0, "netdev"), ("gid", 0, 0, "admins"))
+    known = wanted(SSSD + "    admins: [admins]\n", gids={0: "root", 50: "staff", 100: "users"}, own_numbers=own)
+    known = dataclasses.replace(known, lock=pin(known.cluster, known.lock, known.facts))
+    sssd = known.cluster.directory.sssd  # type: ignore[union-attr]
+    found = domain(known, "n1")
+    assert "(uid=alice)" in found["ldap_user_search_base"]
+    assert "(uidNumber=0)" not in found["ldap_user_search_base"], "it is below min_id"
+    for name in ("netdev", "staff", "users"):
+        assert f"(cn={name})" in found["ldap_group_search_base"]
+    assert "(cn=admins)" not in found["ldap_group_search_base"]
+    asked = json.loads(directory.guard(sssd, known.lock, "n1", known.facts["n1"]))
+    assert "alice" in asked["names"]["user"]
+    assert {"netdev", "staff", "users"} <= {*asked["names"]["group"]}
+    assert {"sudo", "root"} <= {*asked["silent"]["group"]}
+    assert not {"admins", "sudo"} & {*asked["names"]["group"]}
+    assert "alice" in json.loads(directory.guard(sssd, known.lock))["names"]["user"], "of the check, by the lock"
+
+
+def test_netgroups_and_services_are_none_of_the_directorys_unless_the_file_asks_for_them() -> None:
+    for kind in ("netgroup", "service"):
+        key = f"ldap_{kind}_search_base"
+        assert domain(wanted(SSSD))[key] == "dc=example,dc=org?base?(!(objectClass=*))"
+        assert domain(wanted(SSSD + f"    options: {{{key}: 'ou=x,dc=y'}}\n"))[key] == "ou=x,dc=y"
+
+
 def test_a_host_that_does_not_answer_keeps_its_numbers_and_one_that_lies_has_some_of_them() -> None:
     known = wanted(SSSD)
     own = tuple(("uid", 20000 + one, 20000 + one, "x") for one in range(1000))
