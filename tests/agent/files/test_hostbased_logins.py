@@ -97,9 +97,12 @@ def test_whom_a_rule_of_doas_permits_is_refused(host: Context) -> None:
     Path(host.path("/etc/doas.conf")).write_text(
         "# permit x\npermit bob\npermit persist setenv { A=1 -B } :ops as root cmd dd\n"
         'deny carl\n  permit nopass \\\n keepenv "dora" # y\npermit 1000\n'
+        '# not \\\npermit b"e"n\npermit em\\\nma\npermit ":wheels"\npermit f\\red\n'
     )
-    assert refused(host, "User") == {"odd?name?", "old", "root", "bob", "dora", "ann"}
-    assert refused(host, "Group") == {"ops"}
+    assert refused(host, "User") == {"odd?name?", "old", "root", "bob", "dora", "ann", "ben", "emma", "fred"}
+    assert refused(host, "Group") == {"ops", "wheels"}
+    Path(host.path("/etc/doas.conf")).write_text('permit setenv { A="}" } bob\n')
+    assert refusals(host) == EVERYBODY
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,10 @@ MAY_NOT = r"User %s is not allowed to run sudo on \S+\."  # what each of them sa
 ELSEWHERE = re.compile(r"^\s*(?:sudoers:[^#\n]*\b(?!files\b)[a-z]+|Plugin\s.*sudoers_file)", re.MULTILINE)
 """A line of nsswitch.conf(5) or sudo.conf(5) by which sudo has rules from elsewhere than /etc/sudoers."""
 
-OF_DOAS = re.compile(r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*(:?)([^\s#]+)")
+OF_DOAS = re.compile(r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*([^\s#]+)")
 """A rule of doas.conf(5), up to its user or group."""
+
+UNCLEAR = re.compile(r'\\[#}]|"[^"\n]*[#}][^"\n]*"')
 
 IN_NETGROUP = re.compile(r"\(([^,()]*),([^,()]*),([^,()]*)\)")
 """A member of a netgroup: host, user and domain; without a user, it is everybody (netgroup(5))."""
@@ -144,13 +146,20 @@ def members_of(shown: str) -> Set[str]:
 
 
 def named_by_doas(context: Context) -> Set[str]:
-    """The users, `%groups` and `#numbers` that rules of doas permit anything, whatever it is."""
+    """The users, `%groups` and `#numbers` that rules of doas permit anything, whatever it is; `*` for all.
+
+    It is everybody where a comment or a block may not end where it seems to.
+    """
+    text = read_text(context.path(DOAS))
+    if UNCLEAR.search(text):
+        return {EVERYBODY}
     found: Set[str] = set()
-    for line in read_text(context.path(DOAS)).replace("\\\n", " ").split("\n"):
+    for line in re.sub("#.*", "", text).replace("\\\n", "").split("\n"):
         rule = OF_DOAS.match(line.strip())
         if rule:
-            name = rule.group(2).strip('"')
-            found.add(("%" if rule.group(1) else "") + ("#" if name.isdecimal() else "") + name)
+            name = re.sub(r'["\\]', "", rule.group(1))
+            bare = name.lstrip(":")
+            found.add(("%" if name != bare else "") + ("#" if bare.isdecimal() else "") + bare)
     return found
 
 
