@@ -21,7 +21,7 @@ from typing import Any
 from slurmfab.base.program_name import FAB
 from slurmfab.hosts.compressed import compressed
 from slurmfab.on_hosts.agent.kinds import KINDS
-from slurmfab.on_hosts.agent.main import MODULE_OF, MODULES, OPERATIONS
+from slurmfab.on_hosts.agent.main import MODULE_OF, MODULES, OF_OWN_NUMBERS, OPERATIONS
 
 ON_HOSTS = "slurmfab.on_hosts"
 PACKAGE = f"{ON_HOSTS}.agent"
@@ -95,7 +95,14 @@ def needed_modules(request: Mapping[str, Any]) -> frozenset[str]:
     """The modules that a request (`slurmfab.on_hosts.agent.main`) needs, or its refusal."""
     kinds = {resource["kind"] for resource in request.get("resources", ()) if resource.get("kind") in KINDS}
     with _CHOOSING:
-        return _needed(str(request.get("op", "")), bool(request.get("dry_run")), frozenset(kinds))
+        found = _needed(str(request.get("op", "")), bool(request.get("dry_run")), frozenset(kinds))
+        return together(found, closure_of_own_numbers()) if request.get("own_numbers") else found
+
+
+@functools.cache
+def closure_of_own_numbers() -> frozenset[str]:
+    """The modules that facts need besides where there is a directory."""
+    return closure({OF_OWN_NUMBERS})
 
 
 @functools.cache

@@ -96,6 +96,7 @@ def compare(*kinds: str, dry_run: bool = True) -> dict[str, Any]:
             {"boot", "main", "core.lifeline", "core.host_lock", "facts.facts", "facts.hardware"},
             {"core.resource", "kinds", "packages.packages"},
         ),
+        ({**FACTS, "own_numbers": ["sudo"]}, {"facts.facts", "identities.powerful_users", "core.resource"}, {"kinds"}),
         (
             compare("service"),
             {"kinds", "core.resource", "services.service"},
@@ -112,7 +113,17 @@ def compare(*kinds: str, dry_run: bool = True) -> dict[str, Any]:
         ({"op": "no such"}, {"boot", "main"}, {"facts.facts", "kinds"}),
         (compare("no such"), {"kinds", "core.resource"}, {"services.service"}),
     ],
-    ids=["facts", "comparison", "change", "lock", "reading", "backup", "unknown-operation", "unknown-kind"],
+    ids=[
+        "facts",
+        "facts-with-a-directory",
+        "comparison",
+        "change",
+        "lock",
+        "reading",
+        "backup",
+        "unknown-operation",
+        "unknown-kind",
+    ],
 )
 def test_a_request_is_sent_with_the_modules_that_it_needs_and_few_others(
     request_: dict[str, Any], needs: set[str], needs_not: set[str]

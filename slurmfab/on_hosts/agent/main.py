@@ -145,7 +145,15 @@ def read_facts(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None
 
     if os.geteuid() != 0 and request.get("root", "/") == "/":
         raise Refused("the login is not root on this host; log in as root, or set ssh: {become: sudo}")
+    if request.get("own_numbers"):
+        import importlib
+
+        named = importlib.import_module("slurmfab.on_hosts.agent." + OF_OWN_NUMBERS).named_without_entry
+        request = {**request, "named": named(request.get("root", "/"), request["own_numbers"])}
     answers.send(facts=facts.read(request))
+
+
+OF_OWN_NUMBERS = "identities.powerful_users"  # the module that facts need besides where there is a directory
 
 
 def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:

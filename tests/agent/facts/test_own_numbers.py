@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slurmfab.on_hosts.agent.facts.facts import own_numbers
+from slurmfab.on_hosts.agent.identities.powerful_users import named_without_entry
 
 POWERFUL = ("sudo", "docker")
 
@@ -17,7 +18,7 @@ def test_users_groups_and_ranges_of_subordinate_ids_are_told_from_1000_on(root: 
     (root / "etc/group").write_text("docker:x:999:\nhpc:x:20000:ann\nbroken:x:many:\n")
     (root / "etc/subuid").write_text("ann:100000:65536\nroot:0:10\nend:4294967290:100\nbroken:1\n")
     (root / "etc/subgid").write_text("ann:100000:65536\n")
-    assert own_numbers(str(root), POWERFUL) == [
+    assert own_numbers(str(root), ()) == [
         ["uid", 1000, 1000, "ann"],
         ["uid", 1001, 1001, "somebody"],
         ["gid", 20000, 20000, "hpc"],
@@ -25,13 +26,13 @@ def test_users_groups_and_ranges_of_subordinate_ids_are_told_from_1000_on(root: 
         ["uid", 4294967290, 4294967295, "subordinate to end"],
         ["gid", 100000, 165535, "subordinate to ann"],
     ]
-    assert own_numbers(str(root / "nowhere"), POWERFUL) == []
+    assert own_numbers(str(root / "nowhere"), ()) == []
 
 
 def test_names_that_a_host_gives_rights_to_and_has_not_are_told_with_the_number_0(root: Path) -> None:
     (root / "etc/group").write_text("sudo:x:27:alice,root\nvideo:x:44:vera\nops:x:2000:olga,ann smith\n")
     (root / "etc/doas.conf").write_text("permit doug\npermit :ops\npermit :netdev\n")
-    assert own_numbers(str(root), POWERFUL) == [
+    assert own_numbers(str(root), named_without_entry(str(root), POWERFUL)) == [
         ["uid", 0, 0, "alice"],
         ["uid", 0, 0, "doug"],
         ["uid", 0, 0, "olga"],

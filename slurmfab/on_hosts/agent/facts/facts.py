@@ -26,7 +26,6 @@ from slurmfab.on_hosts.agent.core.host_paths import (
 )
 from slurmfab.on_hosts.agent.core.included_files import read_included, whole
 from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB, entries, names, os_release, read_bytes, read_text
-from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.dnf import rpm_database
 from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, slurm_use, slurm_versions
 from slurmfab.on_hosts.agent.packages import dpkg_status
@@ -162,7 +161,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
         "members": members(root, request.get("members", ())),
         **ids(root, accounts),
-        "own_numbers": own_numbers(root, request["own_numbers"]) if request.get("own_numbers") else [],
+        "own_numbers": own_numbers(root, request.get("named", ())) if request.get("own_numbers") else [],
         **there,
         **(remains_of(root, request, there) if request.get("is_new") else {}),
         **hardware.facts(root, request),
@@ -239,16 +238,12 @@ def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
     }
 
 
-def own_numbers(root: str, groups: Iterable[str]) -> List[List[Any]]:
+def own_numbers(root: str, named: Iterable[Sequence[str]]) -> List[List[Any]]:
     """The UIDs and GIDs from 1000 on that this host has itself, as `slurmfab.cluster.facts.OwnNumbers`.
 
     A range of subordinate IDs counts as numbers of both kinds: whose it is may become any of these (subuid(5)). With
-    the number 0 follow names that this host has no user or group for, and gives rights to: members of the powerful
-    `groups`, and whom rules of sudo or doas name.
+    the number 0 come the names in `named` (`slurmfab.on_hosts.agent.identities.powerful_users.named_without_entry`).
     """
-    from slurmfab.on_hosts.agent.identities.powerful_users import named_without_entry  # read for a directory alone
-
-    named = named_without_entry(Context(root or "/"), groups)
     found: List[List[Any]] = [[kind, 0, 0, name] for kind, name in named if OWNER.fullmatch(name)]
     for kind, path in (("uid", "/etc/passwd"), ("gid", "/etc/group")):
         rows = [fields for fields in entries(root + path) if len(fields) > 2 and fields[2].isdigit()]  # noqa: PLR2004

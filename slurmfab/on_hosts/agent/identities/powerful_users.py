@@ -100,11 +100,12 @@ def members_in(context: Context, group: str) -> List[str]:
     ]
 
 
-def named_without_entry(context: Context, more: Iterable[str]) -> List[Tuple[str, str]]:
+def named_without_entry(root: str, more: Iterable[str]) -> List[Tuple[str, str]]:
     """The users (`uid`) and groups (`gid`) without an entry in the host's own files who are powerful all the same.
 
     Whoever has such a name in a directory is it. `more`: further powerful groups.
     """
+    context = Context(root)
     here = powerful(context)
     users, groups = ({one[0] for one in entries(context.path("/etc/" + file))} for file in ("passwd", "group"))
     strong = {*more, *here.groups}
