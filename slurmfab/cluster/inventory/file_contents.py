@@ -52,9 +52,13 @@ def text_on(cluster: Cluster, host: str, content: Content) -> str:
     """The text of a file on one host; a template is filled in. Raises InputError if the template is wrong."""
     if not cluster.files[content.path].template:
         return content.text
-    from slurmfab.cluster.slurm.render import fill_text  # Jinja2 takes long to load, and few files are templates
+    from slurmfab.cluster.inventory import site_templates  # Jinja2 takes long to load, and few files are templates
 
-    return fill_text(content.text, values(cluster, host))
+    try:
+        return site_templates.fill(content.text, values(cluster, host))
+    except InputError as error:
+        source = cluster.files[content.path].source
+        raise InputError(f"{source}, {error}" if source else str(error)) from None
 
 
 def values(cluster: Cluster, host: str) -> Mapping[str, Any]:

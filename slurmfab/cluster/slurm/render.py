@@ -6,16 +6,15 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Protocol
 
 import jinja2
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket, FileSystemBytecodeCache
 
-from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import PROGRAMS, SLURM_SPOOL
 from slurmfab.cluster.facts import Cgroup
@@ -274,22 +273,6 @@ def lines_of(key: str, value: str) -> str:
 def job_submit_script(cluster_name: str, site: str = "") -> str:
     """The text of slurmfab's job submit script; the site's own, if any, judges the jobs that it accepts."""
     return fill(SCRIPT, {"cluster_name": cluster_name, "site": lua_text(site) if site else ""})
-
-
-def fill_text(text: str, context: Mapping[str, object]) -> str:
-    """The text of a site's template; InputError, with the line if known, if it is none or names unknown things."""
-    try:
-        return _compiled(text).render(context)
-    except TemplateSyntaxError as error:
-        raise InputError(f"line {error.lineno}: {error.message}") from None
-    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise InputError(str(error) or type(error).__name__) from None
-
-
-@lru_cache(maxsize=256)
-def _compiled(text: str) -> Template:
-    """A template of the site's own, compiled once for all hosts."""
-    return _environment().from_string(text)
 
 
 def load_templates() -> None:

@@ -34,8 +34,8 @@ def test_a_template_has_the_values_of_the_cluster_and_the_host(text: str, filled
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("ok\n{% if %}\n", "files./etc/motd: line 2: "),
-        ("{{ clutser }}", "files./etc/motd: 'clutser' is undefined"),
+        ("ok\n{% if %}\n", "files./etc/motd: motd, line 2: "),
+        ("{{ clutser }}", "files./etc/motd: motd, line 1: 'clutser' is undefined"),
         ("{{ hosts[9] }}", "files./etc/motd: "),
         ("{{ host + 1 }}", "files./etc/motd: "),
         ("{{ 1 // (host | length - 2) }}", "files./etc/motd: "),
