@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, Field
 
 from slurmfab import __version__
-from slurmfab.base import atomic_file, bounded_file, strict_json
+from slurmfab.base import atomic_file, bounded_file, foreign, strict_json
 from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.json_output import as_json
@@ -181,7 +182,19 @@ def load_all(cluster_file: Path) -> tuple[tuple[Record, ...], tuple[str, ...]]:
 
 
 def stored(path: Path) -> StoredRecord:
-    """What is in the file of a record. Raises BrokenFile if it is not a record. Raises OSError if it cannot be read."""
+    """What is in the file of a record.
+
+    Raises BrokenFile if it is not a record, or of somebody who may not change the cluster file: what a record has of
+    it is deployed again. Raises OSError if it cannot be read.
+    """
+    cluster_file = path.parent.with_name(f"{path.parent.stem}.yaml")
+    shared = cluster_file.stat() if cluster_file.exists() else path.parent.parent.stat()
+    for place in (path.parent, path):
+        found = place.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            raise BrokenFile(path, f"{place} is a link")
+        if why := foreign.why_foreign(found, shared):
+            raise BrokenFile(path, why.format(place))
     return strict_json.checked(bounded_file.read(path, MOST_BYTES), path, adapter())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -320,9 +321,51 @@ def test_a_file_that_is_not_a_record_is_named_and_ignored(tmp_path: Path, text: 
 def test_a_record_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     record.finish(recorded(tmp_path, steps=[CHANGED]))
     gone = tmp_path / "lab.runs/20260103T120000.000000Z-deploy.json"
-    gone.symlink_to("nowhere")
+    gone.mkdir()
     records, complaints = record.load_all(tmp_path / "lab.yaml")
-    assert (len(records), complaints) == (1, (f"{gone}: cannot be read: No such file or directory",))
+    assert (len(records), complaints) == (1, (f"{gone}: cannot be read: Is a directory",))
+
+
+@pytest.mark.parametrize(
+    ("mode", "shared", "is_read"),
+    [(0o600, 0o644, True), (0o644, 0o644, True), (0o660, 0o664, True), (0o660, 0o644, False), (0o666, 0o664, False)],
+)
+def test_a_record_that_somebody_may_change_who_may_not_change_the_cluster_file_is_named_and_ignored(
+    tmp_path: Path, mode: int, shared: int, *, is_read: bool
+) -> None:
+    run = recorded(tmp_path, steps=[CHANGED])
+    record.finish(run)
+    path, folder = record.path_of(run), record.directory(run.inventory.path)
+    run.inventory.path.chmod(shared)
+    for place, bits in ((path, mode), (folder, mode | 0o100), (folder, 0o700)):
+        path.chmod(0o600)
+        place.chmod(bits)
+        records, complaints = record.load_all(run.inventory.path)
+        is_fit = is_read or bits == 0o700
+        assert (len(records), len(complaints)) == ((1, 0) if is_fit else (0, 1))
+        assert is_fit or f"others may write to {place} (mode " in complaints[0]
+
+
+@pytest.mark.parametrize("what", ["record", "folder"])
+def test_a_record_behind_a_link_is_named_and_ignored(tmp_path: Path, what: str) -> None:
+    run = recorded(tmp_path, steps=[CHANGED])
+    record.finish(run)
+    place = record.path_of(run) if what == "record" else record.directory(run.inventory.path)
+    place.rename(tmp_path / "moved")
+    place.symlink_to(tmp_path / "moved")
+    records, (complaint,) = record.load_all(run.inventory.path)
+    assert (records, f"{place} is a link" in complaint) == ((), True)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("what", ["record", "folder"])
+def test_a_record_of_another_user_is_named_and_ignored(tmp_path: Path, what: str) -> None:
+    run = recorded(tmp_path, steps=[CHANGED])
+    record.finish(run)
+    place = record.path_of(run) if what == "record" else record.directory(run.inventory.path)
+    os.chown(place, 4711, -1)
+    records, (complaint,) = record.load_all(run.inventory.path)
+    assert (records, f"{place} belongs to another user (UID 4711)" in complaint) == ((), True)
 
 
 def test_keys_of_a_newer_slurmfab_are_ignored(tmp_path: Path) -> None:
