@@ -128,14 +128,29 @@ def kept(unit: str) -> Iterator[str]:
 
 
 def shown(files: Iterable[tuple[str, FoundFile]]) -> str:
-    """The programs of hosts, and the lines of their units that a twin leaves out by itself, as a text for people."""
+    """All texts of hosts that a twin gets, as a text for people; empty if none of them is a program's or a unit's.
+
+    A program may read any of them as a script, whatever its name. Their lines are indented, and headings alone are not.
+    """
     by_text: dict[tuple[str, str], list[str]] = {}
+    runs = False
     for host, file in files:
-        if harmless(file).text != file.text:
-            by_text.setdefault((file.path, file.text), []).append(host)
-    return "\n".join(
-        f"--- {path} of {fold(hosts)}:\n{text.rstrip()}\n" for (path, text), hosts in sorted(by_text.items())
+        runs = runs or harmless(file).text != file.text
+        path = f"{file.path} -> {file.link}" if file.link else file.path
+        by_text.setdefault((path, file.text), []).append(host)
+    return (
+        "\n".join(
+            f"--- {path} of {fold(hosts)}:\n{indent(text.rstrip(), '    ')}\n"
+            for (path, text), hosts in sorted(by_text.items())
+        )
+        if runs
+        else ""
     )
+
+
+def indent(text: str, by: str) -> str:
+    """A text whose every line, also what a terminal takes for one, is indented."""
+    return "\n".join(f"{by}{line}" for line in text.splitlines())
 
 
 def left_out(files: Iterable[tuple[str, FoundFile]]) -> tuple[str, ...]:

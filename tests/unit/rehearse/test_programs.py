@@ -32,8 +32,27 @@ def test_a_program_of_a_host_is_a_stand_in_whose_text_is_shown_before_it_may_run
         assert "evil" not in programs.harmless(FoundFile(link, text, mode, path)).text
     assert "evil" not in programs.harmless(file).text
     assert "evil" in programs.shown([("n1", file), ("n2", file)])
-    assert f"--- {path} of n[1-2]:" in programs.shown([("n1", file), ("n2", file)])
+    name = f"{path} -> {link}" if link else path
+    assert f"--- {name} of n[1-2]:" in programs.shown([("n1", file), ("n2", file)])
     assert path in programs.left_out([("n1", file)])[0]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_no_line_of_a_program_that_is_shown_looks_like_the_heading_of_another(end: str) -> None:
+    file = FoundFile("/etc/slurm/prolog", f"#!/bin/sh{end}--- /etc/slurm/good of n2:{end}evil", 0o755)
+    lines = programs.shown([("n1", file)]).splitlines()
+    assert [line for line in lines if not line.startswith("    ")] == ["--- /etc/slurm/prolog of n1:"]
+    assert "    evil" in lines
+
+
+def test_every_text_that_a_program_may_read_is_shown_with_it() -> None:
+    files = [
+        ("n1", FoundFile("/etc/slurm/prolog", "#!/bin/sh\n. /etc/slurm/lib\n", 0o755)),
+        ("n1", FoundFile("/etc/slurm/lib", "one evil\n", 0o644)),
+        ("n2", FoundFile("/etc/slurm/more.conf", "another evil\n", 0o644)),
+    ]
+    assert programs.shown(files).count(" evil\n") == 2
+    assert programs.shown(files[1:]) == ""
 
 
 def test_a_stand_in_ends_with_0_whatever_it_is_given() -> None:
