@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from slurmfab.base.errors import HostError
 from slurmfab.base.foreign import why_foreign
+from slurmfab.base.own_directory import own_directory
 from slurmfab.commands.checks.results import cause_and_repair
 
 PREFIX = "own-"  # how the groups of these checks begin
@@ -39,6 +43,21 @@ def why_unsafe(path: Path, cluster_file: Path) -> str:
         if place.exists() and (why := why_foreign(place.stat(), cluster_file.stat())):
             return f"{why.format(place)}, and what is in it would run as you. Nothing in this file was run."
     return ""
+
+
+@contextmanager
+def compiled_anew() -> Iterator[None]:
+    """While in this context, Python compiles modules from their sources, and those compiled before are not loaded.
+
+    What `why_unsafe` looks at is the source, and a `.pyc` beside it may be of somebody else.
+    """
+    before = sys.pycache_prefix, sys.dont_write_bytecode
+    with own_directory("compiled") as empty:
+        sys.pycache_prefix, sys.dont_write_bytecode = str(empty), True
+        try:
+            yield
+        finally:
+            sys.pycache_prefix, sys.dont_write_bytecode = before
 
 
 def why_broken(error: BaseException) -> str:

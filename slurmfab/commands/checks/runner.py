@@ -187,7 +187,7 @@ def verify(
     results = with_causes(checks.results.values(), known.cluster.controller)
     if junit:
         cases = map(as_case, checks.results, results)
-        atomic_file.write(junit, as_xml("check-cluster", cases, time.monotonic() - begin))
+        atomic_file.write(junit, as_xml("check-cluster", cases, time.monotonic() - begin), through_link=True)
     return Verdict(known.cluster.name, results, time.monotonic() - begin)
 
 
@@ -202,7 +202,11 @@ def run_checks(known: Inventory, checks: Checks) -> None:
     conftest = own.directory(known.path) / own.CONFTEST
     is_sound = not conftest.exists() or is_used(conftest, known, checks)
     own_files = [path for path in own.files(known.path) if is_sound and is_used(path, known, checks)]
-    with contextlib.redirect_stderr(io.StringIO()) as output, contextlib.redirect_stdout(output):
+    with (
+        contextlib.redirect_stderr(io.StringIO()) as output,
+        contextlib.redirect_stdout(output),
+        own.compiled_anew() if own_files else contextlib.nullcontext(),
+    ):
         # The messages of ours say what was compared; pytest says it for assertions of the site.
         collect(checks, CHECKS, [CHECKS], "plain", output)
         in_order = sorted(checks.together, key=lambda check: ORDER.index(check.partition(".")[0]))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
+import marshal
+import struct
+import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from _pytest.assertion.rewrite import PYC_TAIL as PYTEST_TAIL
 from ruled_shells import file
 
 from slurmfab.base.errors import InputError
@@ -248,3 +253,18 @@ def test_the_example_of_the_documentation_works(look: Look, own: Path, shells: d
         ("failed", "there is no nano.", "apt-get install nano")
     }
     assert told(verdict, "data_is_mounted") == []
+
+
+def test_a_check_that_others_have_compiled_is_compiled_anew(look: Look, own: Path) -> None:
+    check, place = own / "test_motd.py", own / "__pycache__"
+    code = marshal.dumps(compile(f"open({str(own / 'ran')!r}, 'w').close()", str(check), "exec"))
+    place.mkdir(exist_ok=True, mode=0o755)
+    planted = place / f"{check.stem}{PYTEST_TAIL}"
+    checked_by_hash = 3
+    digest = importlib.util.source_hash(check.read_bytes())
+    planted.write_bytes(importlib.util.MAGIC_NUMBER + struct.pack("<L", checked_by_hash) + digest + code)
+    planted.chmod(0o666)
+    before = sys.pycache_prefix, sys.dont_write_bytecode
+    assert len(told(look("own"), "motd_is_ours")) == 3
+    assert not (own / "ran").exists()
+    assert (sys.pycache_prefix, sys.dont_write_bytecode) == before
