@@ -35,14 +35,23 @@ def require_writable(path: Path, option: str) -> None:
         raise InputError(f"{option} {path}: {why}. Nothing was done; give another file name.") from error
 
 
-def write(path: Path, text: str, mode: int | None = None, new: int = OWNER_ONLY) -> None:
+def refuse_link(path: Path) -> None:
+    """Refuse, by InputError, a file or directory with a name of slurmfab's that is a link: nobody named its target."""
+    if path.is_symlink():
+        raise InputError(f"{path} is a link, and slurmfab writes through none that you have not named. Remove it.")
+
+
+def write(path: Path, text: str, mode: int | None = None, new: int = OWNER_ONLY, *, through_link: bool = False) -> None:
     """Write a file of the deployer in one step, unless it has this content already.
 
-    A symbolic link stays: the file that it points to is replaced. Missing folders are made; surrogates, which are bytes
+    `through_link`: whether a symbolic link stays, and the file that it points to is replaced, since the user named the
+    path; else a link is refused. Missing folders are made; surrogates, which are bytes
     that are no UTF-8, are written out. `mode`: `None` keeps that of an existing file; a new one gets `new`. Raises
     InputError, the old content in place.
     """
-    target = Path(os.path.realpath(path))
+    if not through_link:
+        refuse_link(path)
+    target = Path(os.path.realpath(path) if through_link else Path(os.path.realpath(path.parent), path.name))
     content = text.encode(errors="backslashreplace")
     try:
         if target.is_file() and target.read_bytes() == content:
@@ -70,8 +79,7 @@ def write_private(path: Path, text: str, shared: Path) -> None:
     The folder, and files in it that an earlier slurmfab wrote, become as private. `text`: as for `write`. `shared`: the
     file whose owner may read this one; its group, too, if it may change that file. Raises InputError as for `write`.
     """
-    if path.parent.is_symlink():
-        raise InputError(f"{path.parent} is a link, and slurmfab writes its records through none. Remove it.")
+    refuse_link(path.parent)
     of_group = shared.exists() and bool(shared.stat().st_mode & stat.S_IWGRP)
     mode, others = (0o660, 0o007) if of_group else (0o600, 0o077)
     is_new = not path.parent.exists()

@@ -61,7 +61,7 @@ def test_a_file_when_a_link_leads_to_it_is_replaced_and_the_link_stays(tmp_path:
     (tmp_path / "there/file").write_text("old")
     link = tmp_path / "link"
     link.symlink_to("there/file")
-    atomic_file.write(link, "new")
+    atomic_file.write(link, "new", through_link=True)
     assert link.is_symlink()
     assert (tmp_path / "there/file").read_text() == "new"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def provide(cluster_file: Path) -> str:
         return ""
     directory = cluster_file.parent.parent
     path = directory / "fabfile.py"
-    if any((directory / name).exists() for name in ("fabfile.py", "fabfile")):
+    if any(os.path.lexists(directory / name) for name in ("fabfile.py", "fabfile")):
         return ""
     try:
         atomic_file.write(path, TEXT, new=atomic_file.READABLE_BY_ALL)

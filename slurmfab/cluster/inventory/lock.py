@@ -177,7 +177,7 @@ def refuse_other_version(plain: Any, path: Path) -> None:
 
 def save(lock: Lock, path: Path) -> None:
     """Write a lock atomically, unless the file has this content already; InputError if it cannot be written."""
-    atomic_file.write(path, text_of(lock), mode=atomic_file.READABLE_BY_ALL)
+    atomic_file.write(path, text_of(lock), mode=atomic_file.READABLE_BY_ALL, through_link=path.exists())
 
 
 def text_of(lock: Lock) -> str:

@@ -55,7 +55,7 @@ def write_or_show(cluster: str, slurm: str, output: str) -> int:
     """
     made = text(wanted_version(loading.named_path(cluster), slurm))
     if output:
-        atomic_file.write(Path(output), made, new=atomic_file.READABLE_BY_ALL)
+        atomic_file.write(Path(output), made, new=atomic_file.READABLE_BY_ALL, through_link=True)
         write(f"Wrote {output}. First line of a cluster file: {MODELINE}{output}", sys.stdout)
     else:
         sys.stdout.write(made)

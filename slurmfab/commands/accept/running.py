@@ -60,7 +60,7 @@ def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Out
     verdict = Acceptance(known, options, opener_of(output), lambda text: write(text, stream)).run()
     write(verdict.headline, stream)
     if junit:
-        atomic_file.write(Path(junit), verdict.as_junit())
+        atomic_file.write(Path(junit), verdict.as_junit(), through_link=True)
     output.write_json(verdict)
     return verdict.exit_code
 

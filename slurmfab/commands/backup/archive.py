@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, BinaryIO
 
 from pydantic import AfterValidator
 
-from slurmfab.base import archive
+from slurmfab.base import archive, atomic_file
 from slurmfab.base.answers import Count, Phrase, Text
 from slurmfab.base.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
 from slurmfab.base.errors import InputError
@@ -117,9 +118,14 @@ def directory(cluster_file: Path) -> Path:
 def make_directory(cluster_file: Path) -> Path:
     """Make the directory for a cluster's backups, which only its owner can read; InputError if it cannot be made."""
     path = directory(cluster_file)
+    atomic_file.refuse_link(path)
     try:
         path.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-        path.chmod(OWNER_ONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchmod(descriptor, OWNER_ONLY)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise InputError(f"{path} cannot be made: {error.strerror}.") from error
     return path

@@ -272,6 +272,7 @@ class Alarm:
                 Path(self.settings.textfile),
                 exposition(findings, time.time(), seconds),
                 new=atomic_file.READABLE_BY_ALL,
+                through_link=True,
             )
         if not self.settings.mail:
             return False

@@ -100,7 +100,7 @@ def drill(cluster: str, options: DrillOptions, output: session.Output) -> int:
         verdict = carry_out(run, wanted, node, lambda text: write(text, output.stream))
     write(verdict.headline, output.stream)
     if options.junit:
-        atomic_file.write(Path(options.junit), verdict.as_junit())
+        atomic_file.write(Path(options.junit), verdict.as_junit(), through_link=True)
     output.write_json(verdict)
     return verdict.exit_code
 

@@ -290,6 +290,8 @@ def report(cluster: str, file: str, output: session.Output, *, with_checks: bool
     """
     known = loading.load_named(cluster)
     path = Path(file or f"{known.cluster.name}-report.html")
+    if not file:
+        atomic_file.refuse_link(path)
     atomic_file.require_writable(path, "--output")
     ask = output.asker()
     password = ask() if ask and output.ask_password else ""
@@ -316,7 +318,7 @@ def page_of_checks(file: str) -> Callable[[Inventory, CheckRun], None]:
 
 def save(sources: Sources, path: Path) -> None:
     """Render a page and write it in one step, for its owner alone. Raises InputError if it cannot be written."""
-    atomic_file.write(path, page(sources), atomic_file.OWNER_ONLY)
+    atomic_file.write(path, page(sources), atomic_file.OWNER_ONLY, through_link=True)
     try:
         path.chmod(atomic_file.OWNER_ONLY)  # a page with the same content is not written again
     except OSError as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from slurmfab.base import bounded_file
+from slurmfab.base import atomic_file, bounded_file
 from slurmfab.base.archive import format_size
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
@@ -42,6 +42,8 @@ def place_of_archive(cluster_file: Path, name: str, to: str) -> Path:
     if os.path.lexists(path):
         raise InputError(f"{path} exists already; nothing was overwritten. Name another file, or a directory.")
     try:
+        if not to:
+            atomic_file.refuse_link(path.parent)
         path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
         if not os.access(path.parent, os.W_OK):
             raise InputError(f"{path}: you may not write there. Name another directory with --to.")

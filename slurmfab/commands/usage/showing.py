@@ -244,7 +244,7 @@ def write_csv(path: str, text: str) -> None:
     if path == "-":
         sys.stdout.write(text)
     elif path:
-        atomic_file.write(Path(path), text)
+        atomic_file.write(Path(path), text, through_link=True)
 
 
 def output_of(cluster: str, usage: Usage | None, by: Sequence[str], found: Directories | None) -> Told:

@@ -166,7 +166,7 @@ def save(plan: SavedPlan, path: Path) -> None:
     for difference in values["differences"]:
         difference["outcomes"] = [without_empty(outcome) for outcome in difference["outcomes"]]
     # Its differences show configuration files that only root may read on the hosts.
-    atomic_file.write(path, json.dumps(values, indent=1) + "\n", mode=atomic_file.OWNER_ONLY)
+    atomic_file.write(path, json.dumps(values, indent=1) + "\n", mode=atomic_file.OWNER_ONLY, through_link=True)
 
 
 def without_empty(values: Any) -> Any:

@@ -60,7 +60,7 @@ class Output:
         if self.json == "-":
             sys.stdout.write(text)
         else:
-            atomic_file.write(Path(self.json), text)
+            atomic_file.write(Path(self.json), text, through_link=True)
 
     def asker(self, stdin: TextIO | None = None) -> Callable[[], str] | None:
         """A function that asks for the sudo password on `stdin`; `None` where no user can answer."""

@@ -69,6 +69,8 @@ def write_files(cluster: str, output: str) -> int:
     known = loading.load_named(cluster)
     folder = Path(output or f"{known.cluster.name}-users")
     texts = files(known.cluster, known.lock)
+    if not output:
+        atomic_file.refuse_link(folder)
     for name, text in texts.items():
         atomic_file.write(folder / name, text, mode=atomic_file.READABLE_BY_ALL)
     lines = [f"Written: {', '.join(texts)} in {folder}."]

@@ -105,7 +105,7 @@ def with_nodes(
 
 def write(path: Path, text: str) -> None:
     """Write a cluster file atomically, unless it has this text already; InputError if it cannot be written."""
-    atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
+    atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL, through_link=path.exists())
 
 
 def ssh_section(values: Mapping[str, object], endpoints: Mapping[str, str]) -> str:
