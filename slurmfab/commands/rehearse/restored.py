@@ -6,7 +6,9 @@ Keys are new ones, the scripts of its jobs end at once, and triggers are left ou
 from __future__ import annotations
 
 import io
+import re
 import secrets
+import struct
 import tarfile
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
@@ -18,8 +20,10 @@ from slurmfab.base.archive import Part
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.commands.backup import archive, decryption, trust
 from slurmfab.commands.backup.archive import Backup
+from slurmfab.commands.rehearse import programs
 from slurmfab.on_hosts.agent.backup import archive as parts
 from slurmfab.on_hosts.agent.backup.archive import Archive
+from slurmfab.on_hosts.agent.logs.secret_detectors import SLURM_PASSWORD
 
 TAKEN = (parts.STATE, parts.DATABASE)
 """Parts of a backup that the twin gets; keys and passwords are new there."""
@@ -33,10 +37,13 @@ OF_NODES = ("node_state", "node_state.old", "clustername")
 TRIGGERS = ("trigger_state", "trigger_state.old")
 """Files of slurmctld's state with the programs that it runs as the slurm user when something happens (strigger(1))."""
 
-KEYS = (".key", ".jwks", ".pem")
-"""Ends of the names of files that are secrets (as in `import_cluster.carried`); a twin has others, as long."""
+OF_SLURMCTLD = re.compile(
+    r"(?:\w*_state\w*|\w+_usage|last_\w+|dbd\.messages|priority_last_decay_ran|heartbeat)(?:\.old)?"
+)
+"""The names of slurmctld's files in its state; all others may be secrets, such as a key for tokens."""
 
-SCRIPT = "script"  # the name of a job's script in slurmctld's state
+OF_JOB = re.compile(r"(?:.*/)?job\.\d+/(\w+)")  # files of a job in slurmctld's state
+ENVIRONMENT = struct.pack("=I", 1) + b"PATH=/usr/bin:/bin\0"  # how many variables, and these, as slurmctld reads them
 INSTEAD = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"  # slurmctld writes a zero at its end
 
 
@@ -105,8 +112,10 @@ def copied(backup: Backup, directory: Path, taken: Collection[str] = TAKEN) -> P
                     made.begin()
                     if name == parts.KEY:
                         made.write(secrets.token_bytes(part.size))
+                    elif name.endswith(".tar.gz"):
+                        add_files(made, part, is_state=name == parts.STATE)
                     else:
-                        (add_files if name.endswith(".tar.gz") else add)(made, part)
+                        add(made, part)
                     made.end(name)
             return Path(made.finish(manifest(backup)))
         finally:
@@ -121,10 +130,10 @@ def add(made: Archive, part: Part) -> None:
         made.write(piece.data)
 
 
-def add_files(made: Archive, part: Part) -> None:
+def add_files(made: Archive, part: Part, *, is_state: bool) -> None:
     """Write slurmctld's state, or files of Slurm's, into an archive: without nodes and triggers, and with other keys.
 
-    Each job has a script that ends at once.
+    Each job has a script that ends at once, and no variables of its user.
     """
 
     class Sink(io.RawIOBase):
@@ -145,11 +154,36 @@ def add_files(made: Archive, part: Part) -> None:
                 if Path(member.name).name in (*OF_NODES, *TRIGGERS):
                     continue
                 content = known.extractfile(member)
-                if content and Path(member.name).name == SCRIPT and "/job." in f"/{member.name}":
-                    member.size, content = len(INSTEAD), io.BytesIO(INSTEAD)
-                elif content and member.name.endswith(KEYS):
-                    content = io.BytesIO(secrets.token_bytes(member.size))
+                if content:
+                    name = member.name.removeprefix("./")
+                    new = of_state(name, member.size) if is_state else of_files(name, member.mode, content.read())
+                    if new is not None:
+                        member.size, content = len(new), io.BytesIO(new)
                 left.addfile(member, content)
+
+
+def of_state(name: str, size: int) -> bytes | None:
+    """What a twin has as a file of slurmctld's state; `None` for the same as the cluster, which has no secrets."""
+    if job := OF_JOB.fullmatch(name):
+        return {"script": INSTEAD, "environment": ENVIRONMENT}.get(job[1], b"")
+    return None if OF_SLURMCTLD.fullmatch(name) else secrets.token_bytes(size)
+
+
+def of_files(name: str, mode: int, content: bytes) -> bytes:
+    """What a twin has as a file of Slurm's: configuration with other passwords, programs that do nothing, or noise."""
+    if name.endswith((".conf", ".yaml")):
+        text = content.decode("utf-8", "surrogateescape")
+        return SLURM_PASSWORD.sub(other_password, text).encode("utf-8", "surrogateescape")
+    if name.endswith(".lua"):
+        return programs.LUA.encode()
+    is_program = mode & 0o111 or content.startswith(b"#!")
+    return programs.STAND_IN.encode() if is_program else secrets.token_bytes(len(content))
+
+
+def other_password(found: re.Match[str]) -> str:
+    """The setting of a password with another value, as long; a path stays, as that of munge's socket."""
+    key, between, value = found.groups()
+    return f"{key}{between}{value if value.startswith('/') else secrets.token_hex(len(value))[: len(value)]}"
 
 
 def manifest(backup: Backup) -> dict[str, object]:

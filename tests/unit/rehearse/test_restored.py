@@ -14,8 +14,8 @@ import saved_archives
 from slurmfab.base import signatures
 from slurmfab.base.errors import InputError
 from slurmfab.commands.backup import archive
-from slurmfab.commands.rehearse import restored
-from slurmfab.on_hosts.agent.backup.archive import DATABASE, KEY, STATE
+from slurmfab.commands.rehearse import programs, restored
+from slurmfab.on_hosts.agent.backup.archive import DATABASE, FILES, KEY, STATE
 
 
 def test_the_archive_of_a_twin_when_made_then_it_has_no_key_and_no_nodes_and_its_jobs_end_at_once(
@@ -23,6 +23,7 @@ def test_the_archive_of_a_twin_when_made_then_it_has_no_key_and_no_nodes_and_its
 ) -> None:
     state = {"job_state": b"jobs", "hash.7/job.17/script": b"#!/bin/sh\n", "node_state": b"n", "node_state.old": b"n"}
     state |= {"trigger_state": b"t", "trigger_state.old": b"t", "jwt_hs256.key": b"secret"}
+    state |= {"tokens": b"secret", "hash.7/job.17/environment": b"\1\0\0\0TOKEN=secret\0", "job_state.old": b"jobs"}
     parts = {**saved_archives.PARTS, STATE: saved_archives.compressed_tar(state)}
     backup = archive.verified(saved_archives.archive(tmp_path, parts))
     (tmp_path / "twin").mkdir()
@@ -34,7 +35,32 @@ def test_the_archive_of_a_twin_when_made_then_it_has_no_key_and_no_nodes_and_its
     script = b"#!/bin/sh\n# Of a rehearsal, which runs no job of the cluster.\n\0"
     key, mode = found.pop("jwt_hs256.key")
     assert (key != b"secret", len(key), mode) == (True, 6, 0o600)
-    assert found == {"job_state": (b"jobs", 0o600), "hash.7/job.17/script": (script, 0o600)}
+    key, _ = found.pop("tokens")
+    assert (key != b"secret", len(key)) == (True, 6)
+    assert found == {
+        "job_state": (b"jobs", 0o600),
+        "job_state.old": (b"jobs", 0o600),
+        "hash.7/job.17/script": (script, 0o600),
+        "hash.7/job.17/environment": (b"\1\0\0\0PATH=/usr/bin:/bin\0", 0o600),
+    }
+
+
+def test_files_of_slurm_in_the_archive_of_a_twin_have_no_secret_and_run_nothing(tmp_path: Path) -> None:
+    passwords = b"DbdHost=ctl\nStoragePass = secret # secret\nAccountingStoragePass=/run/munge/secret\n"
+    files = {"slurmdbd.conf": passwords, "tokens": b"a secret", "prolog.d/10-x": b"#!/bin/sh\nsecret\n"}
+    files |= {"job_submit.lua": b"-- secret", "topology.yaml": b"- a", "jwt.key": b"a secret"}
+    parts = {**saved_archives.PARTS, FILES: saved_archives.compressed_tar(files)}
+    backup = archive.verified(saved_archives.archive(tmp_path, parts))
+    made = archive.verified(restored.copied(backup, place(tmp_path), tuple(backup.parts)))
+    with tarfile.open(fileobj=io.BytesIO(made.parts[FILES].read())) as tar:
+        found = {one.name: file.read() for one in tar if (file := tar.extractfile(one))}
+    lines = found.pop("slurmdbd.conf").splitlines()
+    assert lines[::2] == passwords.splitlines()[::2]
+    assert lines[1] != passwords.splitlines()[1]
+    assert found.pop("topology.yaml") == b"- a"
+    assert set(found) == {"tokens", "prolog.d/10-x", "job_submit.lua", "jwt.key"}
+    assert not any(b"secret" in text for text in found.values())
+    assert found["prolog.d/10-x"] == programs.STAND_IN.encode()
 
 
 def test_a_backup_that_is_restored_on_a_twin_when_trusted_then_is_a_copy_with_another_key_whose_jobs_end_at_once(
