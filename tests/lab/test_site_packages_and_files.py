@@ -158,6 +158,19 @@ def test_a_setting_that_a_host_does_not_take_is_named_and_the_deployment_goes_on
     assert "/etc/sysctl.d/90-site.conf is not in effect: sysctl " in " ".join(words_of(done).split())
 
 
+def test_a_template_that_would_run_code_on_the_deployer_when_a_plan_is_made_then_is_refused_with_its_line(
+    site: Site, tmp_path: Path
+) -> None:
+    source = site.lab.inventory_path.parent / "own/hosts.j2"
+    source.write_text(f"\n{{{{ cycler.__init__.__globals__.os.popen('touch {tmp_path}/ran').read() }}}}\n")
+    site.lab.inventory_path.write_text(f"{site.text}{OWN}")
+    done = site.lab.slurmfab("plan")
+    assert (done.returncode, (tmp_path / "ran").exists()) == (2, False)
+    words = " ".join(words_of(done).split())
+    assert "files./etc/site/deep/hosts.txt: own/hosts.j2, line 2: access to attribute" in words
+    source.write_text(SOURCES["hosts.j2"])
+
+
 def test_all_is_taken_back_with_the_keys(site: Site) -> None:
     site.lab.inventory_path.write_text(site.text)
     said = " ".join(words_of(site.lab.slurmfab("deploy")).split())

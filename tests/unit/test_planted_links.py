@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ def carried_out(place: Path, *words: str) -> tuple[int, str]:
 def untouched(place: Path) -> tuple[str, int, list[str]]:
     """The file's text, the directory's mode, and what is in it."""
     folder = place / "folder"
-    return (place / "file").read_text(), folder.stat().st_mode & 0o777, os.listdir(folder)
+    return (place / "file").read_text(), folder.stat().st_mode & 0o777, [path.name for path in folder.iterdir()]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,9 @@ def test_a_record_that_others_may_write_is_named_by_history_and_ignored(place: P
         lambda place: atomic_file.write_private(place / "configs/cluster.runs/one", "x", place / "file"),
     ],
 )
-def test_a_link_in_place_of_a_directory_is_refused_and_the_other_directory_keeps_its_mode(place, write) -> None:
+def test_a_link_in_place_of_a_directory_is_refused_and_the_other_directory_keeps_its_mode(
+    place: Path, write: Callable[[Path], object]
+) -> None:
     for name in ("backups", "support", "runs"):
         (place / f"configs/cluster.{name}").symlink_to(place / "folder")
     with pytest.raises(InputError, match="is a link"):

@@ -138,14 +138,10 @@ def shown(files: Iterable[tuple[str, FoundFile]]) -> str:
         runs = runs or harmless(file).text != file.text
         path = f"{file.path} -> {file.link}" if file.link else file.path
         by_text.setdefault((path, file.text), []).append(host)
-    return (
-        "\n".join(
-            f"--- {path} of {fold(hosts)}:\n{indent(text.rstrip(), '    ')}\n"
-            for (path, text), hosts in sorted(by_text.items())
-        )
-        if runs
-        else ""
-    )
+    if not runs:
+        return ""
+    every = [(path, fold(hosts), text.rstrip()) for (path, text), hosts in sorted(by_text.items())]
+    return "\n".join(f"--- {path} of {hosts}:\n{indent(text, '    ')}\n" for path, hosts, text in every)
 
 
 def indent(text: str, by: str) -> str:
