@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from local_agent import Agent
+
 from slurmfab.on_hosts.agent.facts.facts import own_numbers
 from slurmfab.on_hosts.agent.identities.powerful_users import named_without_entry
 
@@ -39,3 +41,11 @@ def test_names_that_a_host_gives_rights_to_and_has_not_are_told_with_the_number_
         ["gid", 0, 0, "netdev"],
         ["gid", 2000, 2000, "ops"],
     ]
+
+
+def test_facts_of_a_host_when_asked_for_its_numbers_then_have_those_names(root: Path, agent: Agent) -> None:
+    (root / "etc/doas.conf").write_text("permit doug\n")
+    (line,) = agent.ask({"op": "facts", "root": str(root), "own_numbers": POWERFUL})
+    assert line["facts"]["own_numbers"] == [["uid", 0, 0, "doug"]]
+    (line,) = agent.ask({"op": "facts", "root": str(root)})
+    assert line["facts"]["own_numbers"] == []
