@@ -59,7 +59,9 @@ for unit in munge slurmctld slurmdbd slurmd; do
     mkdir -p /etc/systemd/system/$unit.service.d
     printf '[Service]\\nEnvironment=LD_PRELOAD=/usr/lib/libtick.so\\n' > /etc/systemd/system/$unit.service.d/own.conf
 done
-systemctl daemon-reload; systemctl try-restart munge slurmdbd slurmctld slurmd 2>/dev/null || :
+systemctl daemon-reload
+# One after the other: systemd 260 restarts none of several if one of them is not there.
+for unit in munge slurmdbd slurmctld slurmd; do systemctl try-restart $unit 2>/dev/null || :; done
 echo 'Unattended-Upgrade::Origins-Pattern {"origin=*";};' > /etc/apt/apt.conf.d/52own
 """
 """Has Slurm's daemons use a library of `tick`."""
