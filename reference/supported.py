@@ -241,8 +241,9 @@ def _followed() -> Iterator[str]:
         "Debian, without git, make and Python, it types what these pages say, in their order and nothing else, and "
         "compares what they show as printed. The machine is a host of the lab, in which the labs of the pages run. "
         "`make tried` puts what has passed into [a record](../tests/lab/followed.json); each run of all tests types "
-        "the README's demo once. On [look-alikes of Ubuntu](lab.md#the-look-alikes-of-ubuntu) the user `ubuntu` types "
-        "the README's commands, with sudo where they need root, and `make test-fast`."
+        "the README's demo once. `make test-ubuntu` has the user `ubuntu` type the README's commands and "
+        "`make test-fast` on [look-alikes of Ubuntu](lab.md#the-look-alikes-of-ubuntu), with sudo where they need "
+        "root; only what the table names has passed there."
     )
     record: Mapping[str, list[str]] = json.loads(FOLLOWED.read_text())
     names = {**RELEASES, **{name: f"a {text}" for name, text in LIKE.items()}}
