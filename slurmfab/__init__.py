@@ -4,12 +4,7 @@
 major version (https://semver.org). Everything else may change with any version.
 """
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from slurmfab.connections import cluster as cluster
-    from slurmfab.connections import hosts as hosts
-    from slurmfab.fabfile import namespace as namespace
+from typing import Any
 
 __all__ = ["cluster", "hosts", "namespace"]
 __version__ = "0.1.0"
