@@ -22,6 +22,7 @@ from slurmfab.lab import (
     needs,
     network,
     power,
+    private_users,
     roots,
     state,
     ubuntu_like,
@@ -272,8 +273,13 @@ def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.
     pid = _look(_state_of(lab), lab.host(host).name, ask=False).pid
     if pid is None:
         raise LabError(f"{host}: the host is switched off.")
-    more = [*(["--time"] if power.TIME_NAMESPACE.exists() else []), *(["--user"] if lab.spec.private_users else [])]
-    command = ["nsenter", "--target", str(pid), *ENTER, *more, "env", "-i", PATH, "HOME=/root", "LANG=C.UTF-8", *argv]
+    command = ["env", "-i", PATH, "HOME=/root", "LANG=C.UTF-8", *argv]
+    if lab.spec.private_users:
+        # Who enters such a host from here has more rights than its root, and lends them to what it runs there.
+        command = private_users.asking(pid, command)
+    else:
+        more = ["--time"] if power.TIME_NAMESPACE.exists() else []
+        command = ["nsenter", "--target", str(pid), *ENTER, *more, *command]
     try:
         return run_bounded(command, text, RUN_SECONDS)
     except subprocess.TimeoutExpired as error:

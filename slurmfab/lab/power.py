@@ -118,7 +118,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
         tuple(map(private_users.own, map(host.shared, spec.shared)))
         network.set_up(host, private_users.OF_NETWORK)
         # A network namespace that is not of the host's users is entered before it has any.
-        inside = private_users.closed([*nspawn, *private_users.OPTIONS])
+        inside = private_users.closed([*nspawn, *private_users.OPTIONS], subtrees)
         nspawn = ["nsenter", f"--net=/run/netns/{host.namespace}", *inside]
         count = len(spec.gpu_models.get(host.name, ()))
         nspawn += [f"--bind={NO_DEVICE}:{path}" for path in roots.gpu_files(count)] if count else []
@@ -216,10 +216,12 @@ def _keeps_host_on(pid: int) -> bool:
 def _status(pid: int, field: str) -> list[str]:
     """The words of a line of a process's status (proc_pid_status(5)); empty if the process has ended."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        # A process gives itself any name, of any bytes; those that end a line are the kernel's alone.
+        lines = Path(f"/proc/{pid}/status").read_bytes().split(b"\n")
     except (FileNotFoundError, ProcessLookupError):
         return []
-    return next((line.split()[1:] for line in status.splitlines() if line.startswith(f"{field}:")), [])
+    found = (line.decode(errors="replace").split()[1:] for line in lines if line.startswith(f"{field}:".encode()))
+    return next(found, [])
 
 
 def ssh_state(address: str, timeout: float = 1.0) -> str:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import json
 import os
 import re
 import select
 import socket
 import struct
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 FIRST, COUNT = 1 << 30, 1 << 31
@@ -36,6 +38,8 @@ OPTIONS = (
 OF_NETWORK = {"ip_unprivileged_port_start": "0", "ping_group_range": "0 2147483647"}
 """Settings in /proc/sys/net/ipv4 of such a host's network namespace: ports below 1024, and ping, are for everybody."""
 
+ASKED = "run/slurmfab-lab"  # the socket of a host's init, below its root, that takes commands
+
 MOST_PROCESSES = 8192  # of one host
 
 FAMILIES = (1, 2, 10, 16)  # of sockets that such a host may have: UNIX, INET, INET6, NETLINK
@@ -44,7 +48,7 @@ FAMILIES = (1, 2, 10, 16)  # of sockets that such a host may have: UNIX, INET, I
 NUMBERS = {"x86_64": (0xC000003E, 41, 257, 317), "aarch64": (0xC00000B7, 198, 56, 277)}
 """By machine: what seccomp(2) calls it, and the numbers of socket(2), openat(2) and seccomp(2)."""
 
-ATTACHING = re.compile(rb"/sys/fs/cgroup/[\w,=]+/(?:.*/)?(?:cgroup\.procs|tasks)")
+ATTACHING = re.compile(rb"/sys/fs/cgroup/[\w,=]+/(?:[^\n]*/)?(?:cgroup\.procs|tasks)")
 """Files by which a process is put into a control group."""
 
 _IO_URING_SETUP, _OF_OTHER_ABI = 425, 0x40000000  # a system call that makes sockets by itself; the first number of x32
@@ -63,7 +67,11 @@ _SET_FILTER, _NEW_LISTENER = 1, 1 << 3  # of seccomp(2)
 _RECEIVE, _SEND, _ADD = 0xC0502100, 0xC0182101, 0x40182103  # of ioctl(2) (linux/seccomp.h)
 _CONTINUE, _ANSWERS = 1, 1 << 1
 _LONGEST_PATH = 4096  # with its end (PATH_MAX of linux/limits.h)
-_OPENAT2, _IN_ROOT, _CGROUP_MAGIC = 437, 0x12, 0x27E0EB
+_IS_VALID = 0x40082102  # of ioctl(2): whether who asked still waits
+_OPENAT2, _CGROUP_MAGIC = 437, 0x27E0EB
+_NO_MOUNTS, _NO_LINKS, _BENEATH, _IN_ROOT = 0x01, 0x04, 0x08, 0x12  # of openat2(2) (linux/openat2.h)
+_MOST_LEVELS = 8192  # of control groups in one another
+_ANSWER_SECONDS = 10.0  # how long a host may take to take a command
 
 _CLONE_NEWUSER = 0x10000000
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # numbers of system calls, the same on all architectures
@@ -92,9 +100,19 @@ def mounting(layers: Sequence[str], directory: Path, root: Path, name: str) -> l
     return [sys.executable, "-I", __file__, "mount", str(root), name, str(directory), *layers]
 
 
-def closed(argv: Sequence[str]) -> list[str]:
-    """The command that runs another one for which `FAMILIES` are the only sockets."""
-    return [sys.executable, "-I", __file__, "close", *argv]
+def closed(argv: Sequence[str], groups: Sequence[Path] = ()) -> list[str]:
+    """The command that runs another one for which `FAMILIES` are the only sockets. `groups`: its control groups."""
+    return [sys.executable, "-I", __file__, "close", *map(str, groups), "--", *argv]
+
+
+def asking(pid: int, argv: Sequence[str]) -> list[str]:
+    """The command by which a host's own init runs another one. `pid`: of that init."""
+    return [sys.executable, "-I", __file__, "run", str(pid), *argv]
+
+
+def making_folders(root: Path, places: Sequence[str]) -> list[str]:
+    """The command that makes directories in a host's root file system, by their paths there."""
+    return [sys.executable, "-I", __file__, "folders", str(root), *places]
 
 
 def own(directory: Path, names: Sequence[str] = ()) -> None:
@@ -172,8 +190,12 @@ class Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("rows", ctypes.c_char_p))
 
 
-def close(*argv: str) -> None:
-    """Run a command that can have no other sockets, nor its children. System calls of other machines are refused."""
+def close(*words: str) -> None:
+    """Run a command that can have no other sockets, nor its children. System calls of other machines are refused.
+
+    `words`: the control groups of the command, `--`, and the command.
+    """
+    groups, argv = words[: words.index("--")], words[words.index("--") + 1 :]
     machine, socket_, openat, seccomp = NUMBERS[os.uname().machine]
     # Operation, how many rows a jump skips if it is so and if not, and the value.
     rows = [
@@ -200,7 +222,7 @@ def close(*argv: str) -> None:
         here.close()
         _, (listener, *_), _, _ = socket.recv_fds(there, 1, 1)
         there.close()
-        attach(listener)
+        attach(listener, groups)
         os._exit(0)
     there.close()
     listener = _libc.syscall(seccomp, _SET_FILTER, _NEW_LISTENER, ctypes.byref(program))
@@ -210,11 +232,12 @@ def close(*argv: str) -> None:
     os.execvp(argv[0], argv)  # noqa: S606 - there is nothing for a shell
 
 
-def attach(listener: int) -> None:
+def attach(listener: int, own_groups: Sequence[str]) -> None:
     """Open, for root of a host, the files by which it puts processes of its users into its control groups.
 
     In control groups of version 1 the kernel lets nobody do that but root of this machine, and each its own processes.
     """
+    tops = [Path(place).stat() for place in own_groups]
     ends = select.poll()
     ends.register(listener, select.POLLIN)
     while all(not event & select.POLLHUP for _, event in ends.poll()):
@@ -225,8 +248,11 @@ def attach(listener: int) -> None:
             continue  # who asked has ended
         number, pid, _, _, _, _, _, path = struct.unpack_from("QIIiIQQQ", asked)
         opened = -1
-        with suppress(OSError):
-            opened = open_group(pid, path)
+        # Whatever a host asks, the next one who asks is answered.
+        with suppress(Exception), ExitStack() as held:
+            opened = open_group(
+                pid, path, tops, partial(fcntl.ioctl, listener, _IS_VALID, struct.pack("Q", number)), held
+            )
         with suppress(OSError):
             if opened >= 0:
                 fcntl.ioctl(listener, _ADD, struct.pack("QIIII", number, _ANSWERS, opened, 0, os.O_CLOEXEC))
@@ -236,34 +262,97 @@ def attach(listener: int) -> None:
             os.close(opened)
 
 
-def open_group(pid: int, place: int) -> int:
-    """A descriptor of the file that a process names at a place of its memory, if root of a host may have it; or -1."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    if not re.search(rf"^Uid:\t\d+\t{FIRST}\t", status, re.MULTILINE):
-        return -1
+def open_group(
+    pid: int, place: int, tops: Sequence[os.stat_result], require_valid: Callable[[], object], held: ExitStack
+) -> int:
+    """A descriptor of the file that a process names at a place of its memory, if root of a host may have it; or -1.
+
+    `tops`: the host's own control groups. `require_valid`: raises OSError if the process is no more the one that asked.
+    `held`: closes what else is opened.
+    """
+    status = Path(f"/proc/{pid}/status").read_bytes()
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
         memory.seek(place)
         path = memory.read(_LONGEST_PATH).partition(b"\0")[0]  # less where the process has no memory behind it
-    if not ATTACHING.fullmatch(path):
+    root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    held.callback(os.close, root)
+    require_valid()
+    is_root = re.search(rb"^Uid:\t\d+\t%d\t" % FIRST, status, re.MULTILINE)
+    if not is_root or not ATTACHING.fullmatch(path):
         return -1
-    root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)
-    try:
-        how = struct.pack("QQQ", os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK, 0, _IN_ROOT)
-        found = int(require(_libc.syscall(_OPENAT2, root, path, how, len(how)), "a control group"))
-    finally:
-        os.close(root)
+    folder, _, name = path.rpartition(b"/")
+    group = open_below(root, folder, os.O_PATH | os.O_DIRECTORY, _IN_ROOT)
+    held.callback(os.close, group)
+    if not is_group(group) or not is_below(group, tops):
+        return -1
+    # The name itself: nothing that is mounted on it, and nothing that it leads to.
+    return open_below(group, name, os.O_WRONLY | os.O_NONBLOCK, _BENEATH | _NO_LINKS | _NO_MOUNTS)
+
+
+def open_below(directory: int, path: bytes, flags: int, resolve: int) -> int:
+    """A descriptor of a file, by a path whose links lead nowhere out of an open directory (openat2(2))."""
+    how = struct.pack("QQQ", flags | os.O_CLOEXEC, 0, resolve)
+    return int(require(_libc.syscall(_OPENAT2, directory, path, how, len(how)), os.fsdecode(path)))
+
+
+def is_group(descriptor: int) -> bool:
+    """Whether an open directory is a control group of version 1."""
     about = ctypes.create_string_buffer(256)
-    require(_libc.fstatfs(found, about), "a control group")
-    if int.from_bytes(about.raw[:8], sys.byteorder) == _CGROUP_MAGIC:
-        return found
-    os.close(found)
-    return -1
+    require(_libc.fstatfs(descriptor, about), "a control group")
+    return int.from_bytes(about.raw[:8], sys.byteorder) == _CGROUP_MAGIC
+
+
+def is_below(group: int, tops: Sequence[os.stat_result]) -> bool:
+    """Whether an open control group is one of these, or inside of one; hosts make no more than some thousand levels."""
+    here = os.dup(group)
+    try:
+        for _ in range(_MOST_LEVELS):
+            if any(os.path.samestat(os.fstat(here), top) for top in tops):
+                return True
+            above = os.open("..", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=here)
+            os.close(here)
+            here = above
+            if not is_group(here):
+                return False
+    finally:
+        os.close(here)
+    return False
+
+
+def run(pid: str, *argv: str) -> None:
+    """Have a host's own init run a command with this program's input and outputs, and end with its exit code.
+
+    `pid`: of that init. So the command has what the host's other processes have, and nothing of this one's but these.
+    """
+    root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    place = open_below(root, ASKED.encode(), os.O_PATH | os.O_NOFOLLOW, _IN_ROOT | _NO_LINKS)
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(_ANSWER_SECONDS)
+        asked.connect(f"/proc/self/fd/{place}")
+        socket.send_fds(asked, [b" "], [0, 1, 2])
+        asked.sendall(json.dumps(argv).encode() + b"\n")
+        asked.settimeout(None)
+        answer = asked.recv(8)
+    code = int(answer) if re.fullmatch(rb"-?\d{1,3}\n", answer) else None
+    if code is None:
+        sys.exit("The host did not say how the command has ended.")
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def folders(root: str, *places: str) -> None:
+    """Make directories in a host's root file system; links on the way lead to places in it, as on the host."""
+    os.chroot(root)
+    for place in places:
+        Path(place).mkdir(parents=True, exist_ok=True)
 
 
 if __name__ == "__main__":
     try:
-        (close if sys.argv[1] == "close" else mount)(*sys.argv[2:])
+        known: dict[str, Callable[..., None]] = {"close": close, "mount": mount, "run": run, "folders": folders}
+        known[sys.argv[1]](*sys.argv[2:])
     except OSError as error:
+        if sys.argv[1] in ("run", "folders"):
+            sys.exit(f"The host cannot be asked: {error}")
         sys.exit(
             f"The hosts cannot have users of their own: {error.filename}: {error.strerror}. "
             "That needs Linux 5.19 or newer, and 6.3 for a tmpfs."

@@ -25,6 +25,13 @@ ON_GPU_HOSTS = {
 }
 """The place of each shipped file on hosts with GPUs."""
 
+FOR_COMMANDS = {
+    "lab-run": "etc/slurmfab-lab/run",
+    "lab-run.socket": "etc/systemd/system/lab-run.socket",
+    "lab-run@.service": "etc/systemd/system/lab-run@.service",
+}
+"""The place of each shipped file by which hosts with users of their own run commands for this machine."""
+
 NVIDIA_MAJOR = 195  # major device number of NVIDIA's driver (Linux, Documentation/admin-guide/devices.txt)
 
 
@@ -117,10 +124,13 @@ def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
             else:
                 _let_in(state, host)
         _equip(state.spec, host)
+        if state.spec.private_users:
+            _take_commands(host)
         (host.directory / "prepared").touch()
         if state.spec.private_users:
-            for place in (*state.spec.shared, *([slurm_repository.PLACE] if state.spec.newer_slurm else [])):
-                host.root.joinpath(place.lstrip("/")).mkdir(parents=True, exist_ok=True)  # systemd-nspawn may not
+            places = [slurm_repository.PLACE] if state.spec.newer_slurm else []
+            # systemd-nspawn may not.
+            call(private_users.making_folders(host.root, (*state.spec.shared, *places)))
             mounts.unmount_all(host.root)
     if host.root not in mounts.mount_points():
         if state.spec.private_users:
@@ -212,6 +222,17 @@ def _equip(spec: LabSpec, host: HostLayout) -> None:
         _empty(host.root / "var/cache/apt/archives")
     if host.name in spec.no_python:
         call([*INSIDE, str(host.root), "sh", "-c", PURGE_PYTHON])
+
+
+def _take_commands(host: HostLayout) -> None:
+    """Add what runs this machine's commands on a host that it does not enter."""
+    for name, place in FOR_COMMANDS.items():
+        (host.root / place).parent.mkdir(exist_ok=True)
+        shutil.copy(SHIPPED / name, host.root / place)
+    wanted = host.root / "etc/systemd/system/sockets.target.wants/lab-run.socket"
+    wanted.parent.mkdir(exist_ok=True)
+    wanted.unlink(missing_ok=True)
+    wanted.symlink_to("../lab-run.socket")
 
 
 def _empty(directory: Path) -> None:

@@ -48,6 +48,15 @@ for name in memory devices freezer cpu pids cpuset name=systemd; do
 done
 tried 'agent there' 'find /sys/fs/cgroup -name release_agent | grep .'
 tried 'limit of the host' writable /sys/fs/cgroup/pids/pids.max
+tried 'a terminal' ': </dev/tty'
+grep -q '^Seccomp:.2' /proc/self/status || echo 'open all system calls'
+mkdir -p $tmp/all
+tried 'limit by another name' "unshare -m sh -ec 'mount --rbind /sys/fs/cgroup $tmp/all; mount -t tmpfs t /sys/fs/cgroup
+    mkdir -p /sys/fs/cgroup/x; ln -s $tmp/all/pids/pids.max /sys/fs/cgroup/x/cgroup.procs
+    dd if=/dev/null of=/sys/fs/cgroup/x/cgroup.procs conv=nocreat,notrunc'"
+mkdir -p /sys/fs/cgroup/pids/named
+tried 'limit behind a mount' "unshare -m sh -ec 'mount --bind /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids/named/tasks
+    dd if=/dev/null of=/sys/fs/cgroup/pids/named/tasks conv=nocreat,notrunc'"
 for kind in debugfs tracefs securityfs ext4; do tried "file system $kind" mount -t $kind /dev/vda $tmp; done
 mount -t proc proc $tmp
 tried 'namespace in namespace' 'unshare -Urmpf sh -c "mount -t proc proc '$tmp'; dd if=/dev/null of='$tmp/sys/kernel/core_pattern' conv=nocreat"'

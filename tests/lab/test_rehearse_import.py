@@ -179,6 +179,7 @@ def programs_find_no_way_out(real: Real) -> None:
     code, shown = real.admin.at_a_terminal("y\n", "rehearse", "--keep", "--with-programs", *real.way)
     assert (code, "Prolog error" in shown) == (1, True), shown
     assert escapes.found_open(on_twin(real, f"ls {BEFORE} >/dev/null && cat {escapes.NOTES}")) == []
+    assert escapes.found_open(on_twin(real, escapes.SCRIPT)) == []
     assert on_twin(real, programs.CALLS) == ""
 
 

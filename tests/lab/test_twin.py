@@ -65,9 +65,18 @@ if mkdir $group; then
     echo $! >$group/tasks
     echo FROZEN >$group/freezer.state
 fi
+python3 - >/dev/null 2>&1 <<'PYTHON' &
+import ctypes, os, time
+ctypes.CDLL(None).prctl(15, b"\\xff\\xfe", 0, 0, 0)
+for _ in range(99):
+    if not os.fork():
+        break
+time.sleep(3600)
+PYTHON
 cd /root && python3 -c 'import os; [(os.mkdir("d"), os.chdir("d")) for _ in range(3000)]'
 """
-"""A script of a host that shall stay: frozen processes, which do not end when they are killed, and deep directories."""
+"""A script of a host that shall stay: frozen processes, which do not end when they are killed, others whose
+name is no text, and deep directories."""
 
 
 @pytest.fixture(scope="module", params=in_turn("twin"))

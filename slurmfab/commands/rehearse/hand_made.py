@@ -177,7 +177,8 @@ def host_script(making: Making, host: str, changes: Changes) -> str:
     parts = [
         *user_lines(real, host),
         f"cat >>/etc/hosts <<'END'\n{named}END\n",
-        *(file_lines(file, content(making, file, changes)) for file in files),
+        *(file_lines(file, text) for file in files
+          if (text := content(making, file, changes)) or not programs.is_unit(file)),
         *option_lines(real, host, changes),
         *map(stand_in_lines, stand_ins),
         *owner_lines(real.owned(host), executed),

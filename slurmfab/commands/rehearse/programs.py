@@ -41,18 +41,38 @@ ELSEWHERE = (*OF_SLURM, "bin", "boot", "dev", "lib", "lib32", "lib64", "proc", "
              "usr")  # fmt: skip
 """Directories of the distribution and of users, in which a file that nobody thought of has a meaning of its own."""
 
-LOCAL = [["usr", "local", name] for name in ("bin", "etc", "libexec", "sbin", "share")]
+OF_SITE = [["usr", "local", name] for name in ("bin", "etc", "libexec", "sbin")]
+"""Directories of the site's in which programs of Slurm's configuration are, which a twin has as stand-ins."""
 
-HARMLESS = re.compile(
-    r"(?:After|Before|Wants|Requires|Requisite|BindsTo|PartOf|RequiresMountsFor|Description|Documentation|WantedBy|Alias"
-    r"|Type|PIDFile|User|Group|UMask|Nice|Restart\w*|Timeout\w*|StartLimit\w*|Limit\w+|Tasks\w+|Memory\w+|CPU\w+|IO\w+"
-    r"|OOM\w+|Delegate|Slice|KillMode|RuntimeDirectory\w*|StateDirectory\w*|LogsDirectory\w*|Condition\w+)[ \t]*=.*"
-    r"|(?:Environment)[ \t]*=[ \t]*\"?SLURM\w*=[^\s\"]*\"?[ \t]*|Environment[ \t]*=[ \t]*"
-    r"|EnvironmentFile[ \t]*=[ \t]*(?:-?/etc/(?:default|sysconfig)/[\w.-]+)?[ \t]*"
-    r"|Exec(?:Start|Reload)[ \t]*=[ \t]*(?:/usr/sbin/(?:slurm(?:d|ctld|dbd)|munged)|/bin/kill)(?:[ \t][^;]*)?"
-    r"|Exec\w+[ \t]*=[ \t]*|\[\w+\]|[#;].*|[ \t]*"
+_OPTION = (
+    r"(?:-[DFbcirsv]+|-R|--systemd|--foreground|--force|--syslog|--num-threads[= ]\d+|-n ?-?\d+|-N ?[\w.-]+"
+    r"|--conf-server[= ][\w.:,-]+|\$\{?(?:SLURM(?:D|CTLD|DBD)_)?OPTIONS\}?)"
 )
-"""Lines of units that run nothing but Slurm's own daemons."""
+"""An option of a daemon that names neither a file to read nor one to write."""
+
+_UNITS = r"(?:[\w.-]+\.(?:service|target|mount|socket)(?: |$))*"
+_PLAIN = r"[\w ./:,()@=+%-]*"
+
+LINES = {
+    r"After|Before|Wants|Requires|Requisite|BindsTo|PartOf": _UNITS,
+    r"Description|Documentation|RequiresMountsFor|Condition\w+": _PLAIN,
+    r"WantedBy": r"multi-user\.target",
+    r"Type|PIDFile|User|Group|UMask|Nice|Restart|RestartSec|Timeout(?:Start|Stop|Abort)?Sec|Slice|Delegate|KillMode"
+    r"|StartLimit(?:Burst|Interval|IntervalSec)|Limit[A-Z]+|Tasks\w+|Memory\w+|CPU\w+|IO\w+|OOM\w+"
+    r"|(?:Runtime|State|Logs)Directory(?:Mode)?": _PLAIN,
+    r"Environment": rf"(?:SLURM(?:D|CTLD|DBD)_OPTIONS={_OPTION}"
+    rf"|\"SLURM(?:D|CTLD|DBD)_OPTIONS={_OPTION}(?: {_OPTION})*\")?",
+    r"EnvironmentFile": r"(?:-?/etc/(?:default|sysconfig)/(?:slurm\w*|munge))?",
+    r"ExecStart": rf"(?:/usr/sbin/(?:slurm(?:d|ctld|dbd)|munged)(?: +{_OPTION})*)?",
+    r"ExecReload": r"(?:/bin/kill -HUP \$MAINPID)?",
+    r"Exec\w+": r"",
+}
+"""What a twin keeps of a unit: keys, and their values, which run nothing but Slurm's own daemons."""
+
+_SECTION = re.compile(r"\[(?:Unit|Service|Install)\]")
+_LINE = re.compile("|".join(f"(?:(?:{key}) *= *(?:{value}))" for key, value in LINES.items()), re.ASCII)
+_UNCLEAR = re.compile(r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f]|\\[ \t]*$", re.MULTILINE)
+"""What systemd and this program might read as other lines: control characters, and lines that go on."""
 
 
 CONFIGURATION = (".conf", ".yaml", ".key")  # how the names of files end that are no programs, whatever is in them
@@ -86,11 +106,17 @@ def is_plain(path: str) -> bool:
 
 
 def require_possible(file: FoundFile) -> None:
-    """Refuse, by InputError, a file of which a host tells, and that is none of Slurm's: by its place, or no text."""
+    """Refuse, by InputError, a file of which a host tells, and that is none of Slurm's: by its place, or no text.
+
+    In directories of programs of the site are stand-ins and configuration alone: others would run what is there.
+    """
     for path in names(file):
-        parts = path.split("/")[1:]
+        parts = path.partition("/")[2].split("/")
         of_slurm = any(part.startswith("slurm") for part in parts[1:-1]) and "systemd" not in parts
-        is_there = parts[:3] in LOCAL or (of_slurm if parts[0] in OF_SLURM else parts[0] not in ELSEWHERE)
+        is_there = of_slurm if parts[0] in OF_SLURM else not is_elsewhere(parts[0])
+        if parts[:3] in OF_SITE:
+            is_there = parts[2] == "etc" or is_program(file)
+        is_there = is_there and not any(part.startswith(".") for part in parts)
         if not is_plain(path) or not (UNIT.fullmatch(path) or is_there) or "\0" in file.text:
             raise InputError(
                 f"The import cannot be rehearsed: a host tells of {path!a} as a file of Slurm's. A twin has such files "
@@ -98,12 +124,17 @@ def require_possible(file: FoundFile) -> None:
             )
 
 
+def is_elsewhere(top: str) -> bool:
+    """Whether a directory right below the root is one of the distribution's or of users."""
+    return top in ELSEWHERE or top.startswith("lib")
+
+
 def require_log(path: str) -> None:
     """Refuse, by InputError, a place for a twin's daemons to write to where others would run what they write."""
-    parts = path.split("/")[1:]
+    parts = path.partition("/")[2].split("/")
     is_hidden = any(part.startswith(".") for part in parts)
     of_slurm = parts[0] == "var" and any(part.startswith("slurm") for part in parts)
-    is_there = path.startswith(("/var/log/", "/var/run/", "/run/")) or of_slurm or parts[0] not in ELSEWHERE
+    is_there = path.startswith(("/var/log/", "/var/run/", "/run/")) or of_slurm or not is_elsewhere(parts[0])
     if is_hidden or not (is_plain(path) and is_there):
         raise InputError(
             f"The import cannot be rehearsed: a daemon of a host writes to {path!a}. On a twin, daemons write to "
@@ -121,10 +152,13 @@ def harmless(file: FoundFile) -> FoundFile:
 
 
 def kept(unit: str) -> Iterator[str]:
-    """Yield the lines of a unit that run nothing but Slurm's daemons."""
-    lines = [line for line in unit.replace("\\\n", " ").splitlines() if HARMLESS.fullmatch(line)]
-    starts = any(re.match(r"ExecStart[ \t]*=[ \t]*\S", line) for line in lines)
-    yield from (line for line in lines if starts or not line.startswith("ExecStart"))  # the package's line stays
+    """Yield lines for a unit that run nothing but Slurm's daemons: none of a unit whose lines may be read otherwise."""
+    if _UNCLEAR.search(unit):
+        return
+    lines = [re.sub(r"[ \t]*=[ \t]*", "=", line.strip(" \t"), count=1) for line in unit.split("\n")]
+    lines = [line for line in lines if _SECTION.fullmatch(line) or _LINE.fullmatch(line)]
+    starts = any(re.match(r"ExecStart=\S", line) for line in lines)
+    yield from (line for line in lines if starts or not line.startswith("ExecStart="))  # the package's line stays
 
 
 def shown(files: Iterable[tuple[str, FoundFile]]) -> str:

@@ -27,9 +27,19 @@ PLACES = (
 """Keys of slurm.conf whose value is a file or a directory of daemons; of `PID_FILES` the directory counts."""
 
 PID_FILES = ("SlurmctldPidFile", "SlurmdPidFile", "PidFile")
+OF_DATABASE = ("LogFile", "ArchiveDir")
+NO_PLACES = ("(null)", "none", "syslog", "/dev/null")
 ALWAYS = ("/etc/slurm", "/etc/munge/munge.key", "/var/lib/slurm", "/var/log/slurm", "/run/slurm")
 LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")  # names of users and groups that a twin can have
 FETCHED = "/run/"  # the directory of files that slurmd has fetched from slurmctld
+
+_COMMENT_LINE, _CONTINUED = re.compile(r"(?m)^[ \t]*#.*$"), re.compile(r"\\\s*\n")
+_WRITTEN = re.compile(
+    rf"(?i)({'|'.join((*PLACES, *PID_FILES, *OF_DATABASE))})[ \t]*[-+*/]?=[ \t]*(?:\"([^\"\n]*)\"?|([^\s\"#]+))"
+)
+"""Wherever a key of a place to write to stands in a text, however Slurm divides it into lines."""
+
+_NAMES_NO_FILE = re.compile(r"[\w-]+|https?://\S+")  # in JobCompLoc: a database, a server
 
 _JWT_KEY = re.compile(r"(?i)\bjwt_key=([^\s,\"]+)")
 
@@ -97,13 +107,19 @@ def places(old: OldCluster, host: str, files: HostFiles) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in (*ALWAYS, *named, *kept) if path.startswith("/")))
 
 
-def written(old: OldCluster, host: str) -> tuple[str, ...]:
-    """The paths, from the root on, that daemons of a host write to."""
-    dbd = parse(old.text_of(host, database.FILE)).settings
-    values = [old.setting(key) for key in (*PLACES, *PID_FILES)]
-    values += [dbd.get(key, "") for key in ("logfile", "pidfile", "archivedir")]
+def written(old: OldCluster, host: str, files: HostFiles) -> tuple[str, ...]:
+    """The paths that daemons of a host write to, by all files that it has itself and by those of the cluster.
+
+    What it keeps under other names counts, too: an option or a variable may name it.
+    """
+    texts = [old.text, old.text_of(host, database.FILE), *(file.text for file in files.files)]
+    values = [old.setting(key) for key in (*PLACES, *PID_FILES) if key != "JobCompLoc"]
+    for text in texts:
+        lines = _CONTINUED.sub("", _COMMENT_LINE.sub("", text))
+        found = [(key.lower(), quoted or plain) for key, quoted, plain in _WRITTEN.findall(lines)]
+        values += [one for key, one in found if key != "jobcomploc" or not _NAMES_NO_FILE.fullmatch(one)]
     named = (value.replace("%n", host).replace("%h", old.hostname(host)) for value in values)
-    return tuple(dict.fromkeys(value for value in named if value.startswith("/")))
+    return tuple(dict.fromkeys(value for value in named if value and value.lower() not in NO_PLACES))
 
 
 def token_keys(old: OldCluster, host: str) -> tuple[str, ...]:

@@ -103,7 +103,8 @@ def prepared(known: Inventory, asked: Asked, wanted: Wanted, output: Output) -> 
             if not file.path.startswith(real_cluster.FETCHED):
                 programs.require_possible(file)
     for host in chosen.hosts:
-        for path in real_cluster.written(old, host):
+        files = asked.cluster.hosts.get(host) or asked.cluster.hosts[asked.cluster.controller]
+        for path in real_cluster.written(old, host, files):
             programs.require_log(path)
     rehearsing.refuse_unknown(chosen, named)
     rehearsing.require_machine(chosen)

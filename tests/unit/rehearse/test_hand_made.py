@@ -197,3 +197,38 @@ def test_a_cluster_whose_slurmdbd_did_not_answer_cannot_be_rehearsed() -> None:
     real = real_of(replace(KINDS["accounts"]("24.11"), accounts=None))
     with pytest.raises(InputError, match=r"slurmdbd did not tell of its accounts.* Nothing was started\."):
         takeover.refuse_without_twin(real.old, real.known)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["SlurmdLogFile=root/.bashrc", "slurmdlogfile = /root/.bashrc", "X=1 SlurmdLogFile=\"/root/.bashrc\"",
+     "SlurmdLog\\\nFile=/root/.bashrc", "X=1\rSlurmdLogFile=/root/.bashrc", "SlurmdSpoolDir+=/root/.bashrc",
+     "JobCompLoc=/root/.bashrc"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["slurm.conf", "other.conf"])
+def test_a_place_that_one_node_alone_names_in_a_file_of_its_own_then_is_judged(name: str, line: str) -> None:
+    old = real_of(KINDS["plain"]("24.11")).old
+    host = old.found.controller
+    own = FoundFile(f"/etc/slurm/{name}", f"# SlurmctldLogFile=x\n{line}\n")
+    paths = real_cluster.written(old, host, replace(old.found.hosts[host], files=(own,)))
+    assert [path for path in paths if path.endswith("root/.bashrc")]
+    assert "x" not in paths
+
+
+def test_a_database_or_a_server_of_finished_jobs_is_no_place_that_a_daemon_writes_to() -> None:
+    old = real_of(KINDS["plain"]("24.11")).old
+    host = old.found.controller
+    own = FoundFile(
+        "/etc/slurm/slurm.conf", "JobCompLoc=slurm_jobcomp_db\nJobCompLoc=http://es:9200/x\nSlurmdLogFile=(null)\n"
+    )
+    paths = real_cluster.written(old, host, replace(old.found.hosts[host], files=(own,)))
+    assert all(path.startswith("/") for path in paths)
+
+
+def test_a_whole_unit_that_a_twin_leaves_out_then_is_not_written_so_that_the_packages_own_counts() -> None:
+    found = KINDS["plain"]("24.11")
+    unit = FoundFile(f"{UNITS}/slurmd.service", "[Service]\nExecStart=/opt/wrapper \\\r\n")
+    files = replace(found.hosts[found.controller], drop_ins=(unit,))
+    real = real_of(replace(found, hosts={**found.hosts, found.controller: files}))
+    script = hand_made.host_script(making_of(real), found.controller, NOTHING_OTHER)
+    assert unit.path not in files_in(script)

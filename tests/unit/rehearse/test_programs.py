@@ -71,11 +71,23 @@ def test_configuration_stays_as_it_is_and_is_not_executed(name: str) -> None:
     [
         ("LimitNOFILE=1048576", True),
         ("After=network-online.target", True),
-        ("Restart = on-failure", True),
+        ("Restart=on-failure", True),
         ("ExecStart=/usr/sbin/slurmd -D $SLURMD_OPTIONS", True),
         ("ExecReload=/bin/kill -HUP $MAINPID", True),
         ("EnvironmentFile=-/etc/default/slurmd", True),
-        ("Environment=SLURM_CONF=/etc/slurm/slurm.conf", True),
+        ("ExecStart=/usr/sbin/slurmd --systemd --conf-server ctl:6817 -N n1 $SLURMD_OPTIONS", True),
+        ("Environment=SLURMD_OPTIONS=-Dvv", True),
+        ('Environment="SLURMD_OPTIONS=-D --conf-server ctl"', True),
+        ("Environment=SLURM_CONF=/etc/slurm/slurm.conf", False),
+        ("Environment=SLURMD_OPTIONS=-L/root/.bashrc", False),
+        ('Environment="SLURMD_OPTIONS=-D -L /root/.bashrc"', False),
+        ("ExecStart=/usr/sbin/slurmd -L /root/.bashrc", False),
+        ("ExecStart=/usr/sbin/slurmd -D -f /opt/evil.conf", False),
+        ("ExecStart=/usr/sbin/slurmd -d /opt/evil", False),
+        ("ExecStart=/bin/kill -l", False),
+        ("ExecReload=/bin/kill -HUP 1", False),
+        ("Wants=debug-shell@1.service", False),
+        ("Alias=ssh.service", False),
         ("ExecStartPre=-/usr/local/sbin/mounts", False),
         ("ExecStart=/usr/sbin/slurmd -D ; /bin/sh -c evil", False),
         ("ExecStart=/bin/sh -c 'exec /usr/sbin/slurmd'", False),
@@ -94,7 +106,20 @@ def test_a_line_of_a_unit_stays_if_it_runs_nothing_but_slurms_daemons(line: str,
 
 
 def test_a_unit_that_starts_something_else_in_place_of_the_daemon_then_starts_the_daemon() -> None:
-    assert [*programs.kept("[Service]\nExecStart=\nExecStart=/opt/wrapper \\\n  slurmd\n")] == ["[Service]"]
+    assert [*programs.kept("[Service]\nExecStart=\nExecStart=/opt/wrapper slurmd\nNice = 3\n")] == [
+        "[Service]",
+        "Nice=3",
+    ]
+
+
+@pytest.mark.parametrize(
+    "end", ["\\\r\n", "\\\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\0", "\\ \n", "\x1b"]
+)
+def test_a_unit_whose_lines_may_be_read_in_two_ways_then_is_left_out_and_named(end: str) -> None:
+    text = f"[Service]\nExecStart=\nExecStart=/usr/sbin/slurmd {end}Description= ; /bin/bash -c evil\n"
+    file = FoundFile(DROP_IN, text)
+    assert programs.harmless(file).text == ""
+    assert DROP_IN in programs.left_out([("n1", file)])[0]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +156,11 @@ def test_a_file_of_slurms_may_be_where_it_is(path: str) -> None:
         "/dev/shm/evil",
         "slurm/slurm.conf",
         "/etc/slurm/a\nb",
+        "/usr/local/share/perl/5.40.1/strict.pm",
+        "/usr/local/sbin/sh",
+        "/home/slurm/.bashrc",
+        "/var/lib/slurm/.ssh/rc",
+        "/libexec/x",
     ],
 )
 def test_a_file_elsewhere_of_which_a_host_tells_then_there_is_no_twin(path: str) -> None:
@@ -138,6 +168,10 @@ def test_a_file_elsewhere_of_which_a_host_tells_then_there_is_no_twin(path: str)
         programs.require_possible(FoundFile(path, ""))
     with pytest.raises(InputError, match="a host tells of"):
         programs.require_possible(FoundFile("/etc/slurm/x", "", link=path))
+
+
+def test_a_program_of_a_site_is_among_its_programs_as_a_stand_in() -> None:
+    programs.require_possible(FoundFile("/usr/local/sbin/epilog", "evil", 0o755))
 
 
 def test_a_binary_file_of_which_a_host_tells_then_there_is_no_twin() -> None:
@@ -163,7 +197,7 @@ def test_a_daemon_of_a_twin_may_write_where_nobody_runs_what_is_there(path: str)
     [
         "/root/.bashrc", "/etc/profile.d/x.sh", "/etc/slurm/prolog", "/usr/bin/x", "/var/log/../../root/x",
         "/home/ann/x",
-        "/var/spool/cron/crontabs/root", "/var/log/.x", "/srv/.profile",
+        "/var/spool/cron/crontabs/root", "/var/log/.x", "/srv/.profile", "root/.bashrc", "log",
     ],
 )  # fmt: skip
 def test_a_daemon_that_would_write_what_others_run_then_there_is_no_twin(path: str) -> None:
