@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from slurmfab.lab import private_users
+from slurmfab.lab import power, private_users
 
 TRY = """
 import socket
@@ -32,3 +33,25 @@ def test_other_ways_to_a_socket_are_refused(number: int) -> None:
     )
     done = subprocess.run(private_users.closed(["python3", "-c", script]), capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["-1", "1"]
+
+
+def test_a_directory_of_a_host_whose_path_has_a_link_is_made_in_the_host(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "var").mkdir(parents=True)
+    (root / "var/run").symlink_to(outside)
+    subprocess.run(private_users.making_folders(root, ["/var/run/x/state"]), check=False)
+    assert not outside.exists()
+    (root / "var/run").unlink()
+    (root / "var/run").symlink_to("/run")
+    (root / "run").mkdir()
+    subprocess.run(private_users.making_folders(root, ["/var/run/x/state"]), check=True)
+    assert (root / "run/x/state").is_dir()
+
+
+@pytest.mark.parametrize("name", [rb"\xff\xfe", rb"\x1cNSpid:\t1\t1", rb"\rNSpid:\t1\t1"])
+def test_a_process_whose_name_is_no_text_or_looks_like_the_kernels_lines_is_seen_as_what_it_is(name: bytes) -> None:
+    script = f"import ctypes; ctypes.CDLL(None).prctl(15, b'{name.decode()}', 0, 0, 0); print(1, flush=True); input()"
+    with subprocess.Popen(["python3", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline()  # noqa: PT018
+        assert not power._keeps_host_on(process.pid)
+        process.kill()
