@@ -48,3 +48,16 @@ def test_what_a_killed_rehearsal_has_left_is_removed_by_the_next_whatever_its_cl
 def test_a_directory_that_is_no_rehearsals_then_no_lab_of_its_name_is_removed(removed: list[str]) -> None:
     (twins.PLACES / "lab").mkdir(parents=True)
     assert (twins.remove_forgotten(), removed) == ((), [])
+
+
+@pytest.mark.usefixtures("removed")
+def test_a_twin_that_cannot_be_removed_then_stays_and_all_others_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(name: str) -> None:
+        if name == NAME:
+            raise UnicodeError(name)
+
+    monkeypatch.setattr(labs, "down", down)
+    for name in NAME, OTHER:
+        (twins.PLACES / name).mkdir(parents=True)
+    assert twins.remove_forgotten() == (OTHER,)
+    assert [place.name for place in twins.PLACES.iterdir()] == [NAME]
