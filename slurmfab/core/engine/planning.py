@@ -22,7 +22,7 @@ from slurmfab.cluster.inventory import (
     system_ids,
 )
 from slurmfab.cluster.inventory.loading import Inventory, with_lines
-from slurmfab.core.engine import older_copy, passwords
+from slurmfab.core.engine import older_copy, passwords, requests
 from slurmfab.core.engine.actor import stamp
 from slurmfab.core.engine.notices import newly_trusted
 from slurmfab.core.engine.report import Step
@@ -214,6 +214,8 @@ def refuse_keys_for_some(run: Run, plan_input: PlanInput) -> None:
     for phase, what, key, hosts in shared:
         outside = [host for host in hosts if host not in run.hosts]
         if outside and not key and run.takes(phase):
+            if run.options.command == "deploy":
+                requests.refuse_beside_another(run)  # which may be about to make the key
             raise InputError(
                 f"{run.controller} has no {what}. All hosts that share it have to get the new one, and this run is not "
                 f"about {fold(outside)}. First, without --hosts or --retry-failed: {FAB} deploy. Nothing was changed."

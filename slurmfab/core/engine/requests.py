@@ -408,6 +408,18 @@ def require_claim(run: Run) -> None:
             take_claim(run)
 
 
+def refuse_beside_another(run: Run) -> tuple[Line, ...]:
+    """What the primary controller says of its lock; SlurmfabError while another run has it, HostError of the host."""
+    try:
+        request = apply_request(run, (), dry_run=False)
+        return run.transport.call(run.controller, request, telling_waits(run, run.controller))
+    except AnotherRun as error:
+        raise SlurmfabError(
+            f"{error.host}: another run is changing this cluster: {error.holder}. This run changed nothing. "
+            "Run the same command again when that run has ended."
+        ) from None
+
+
 def take_claim(run: Run) -> bool:
     """Take the lock on the primary controller for this run, before the run changes anything on any host.
 
@@ -415,14 +427,7 @@ def take_claim(run: Run) -> bool:
     waited for it does not undo what another has written into its files. Returns whether another run had it after the
     facts, which may be outdated. Raises SlurmfabError while another run has it; FilesChanged; HostError.
     """
-    try:
-        request = apply_request(run, (), dry_run=False)
-        lines = run.transport.call(run.controller, request, telling_waits(run, run.controller))
-    except AnotherRun as error:
-        raise SlurmfabError(
-            f"{error.host}: another run is changing this cluster: {error.holder}. This run changed nothing. "
-            "Run the same command again when that run has ended."
-        ) from None
+    lines = refuse_beside_another(run)
     changed_files.refuse(run)
     run.before_change()
     run.claim.mark_taken()
