@@ -5,6 +5,7 @@
     |   +-- ClusterFileError        all mistakes in the cluster file at once
     |   +-- BrokenFile              a file is not what its format says
     |   +-- HostlistError           a text that is not a hostlist
+    |   +-- Refused                 words of a site's task that name no hosts (slurmfab.hosts.groups)
     |   +-- KeysRefused             the installed Slurm refuses keys or values of the file (core.plan.preflight)
     +-- HostError                   an error of one host, with its name
     |   +-- Unreachable             no SSH connection
@@ -21,6 +22,7 @@
     |   +-- PythonMissing           python3 is not installed
     |   +-- AnotherRun              another run is in progress on the host
     |   +-- HostFailed              the host answers but could not be configured
+    |   +-- HostDown                a host of a site's task cannot be reached (slurmfab.hosts.groups)
     |   +-- NoAnswer                a check's command took too long (slurmfab.commands.checks.shell)
     +-- IdConflict                  another user or group on a host has a UID or GID that the cluster needs
     +-- JobsInTheWay                a change would disrupt jobs and was not allowed

@@ -77,7 +77,7 @@ def connect(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient | None 
 
     Raises Unreachable, with its subclasses for host keys and logins; InputError if the private key cannot be read.
     """
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(1 if route.proxy_command else TRIES)):
         begun = time.monotonic()
         try:
             return open_connection(route, policy, gateway)

@@ -19,6 +19,7 @@ from slurmfab.base.folding import fold_lines
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.json_output import shows
+from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.commands.remote.running import Where, reaching
@@ -77,7 +78,7 @@ def put(cluster: str, file: str, destination: str, access: Access, output: sessi
     """Put a file on hosts, show which had it, and return the exit code. Raises InputError for what cannot be put."""
     wanted = resource_for(file, destination, access)
     known = loading.load_named(cluster)
-    request = {"op": "apply", "dry_run": False, "who": f"{who()}, fab put", "resources": [as_request(wanted)]}
+    request = {"op": "apply", "dry_run": False, "who": f"{who()}, {FAB} put", "resources": [as_request(wanted)]}
     found: dict[str, HostGot] = {}
     with reaching(known, output) as transport:
         hosts = selection.chosen(known, *where, nodes=lambda: selection.ask_nodes(known, transport))
@@ -110,7 +111,7 @@ def resource_for(file: str, destination: str, access: Access) -> File:
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}.") from None
     except BrokenFile as error:
-        raise InputError(f"{error} Larger files go by rsync with `fab ssh-config`.") from None
+        raise InputError(f"{error} Larger files go by rsync with `{FAB} ssh-config`.") from None
     target = posixpath.join(destination, path.name) if destination.endswith("/") else destination
     if not target.startswith("/") or posixpath.normpath(target) != target or not target.isprintable():
         raise InputError(f"{destination}: give an absolute path without . and .. (with / at its end, a directory).")
