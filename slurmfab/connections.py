@@ -30,7 +30,6 @@ from slurmfab.core.status import selection
 from slurmfab.hosts import route
 from slurmfab.hosts.fan_out import FAN_OUT
 from slurmfab.hosts.groups import Connection, Group, HostDown, Refused
-from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.transport import SshTransport
 
 __all__ = ["Connection", "Group", "cluster", "hosts"]
@@ -89,7 +88,7 @@ def _inventory(file: str) -> Inventory:
 def _transport(file: str) -> SshTransport:
     """The connections to the hosts of a cluster file, which all groups share."""
     known, asker = _inventory(file), session.Output().asker()
-    policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in known.cluster.hosts}
+    policies = session.policies_of(known, known.cluster.hosts)
     password = _program().config.sudo.password if _program() else None  # of `fab --prompt-for-sudo-password`
     return SshTransport(route.to_hosts(known.cluster), policies, asker, password or "")
 

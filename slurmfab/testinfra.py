@@ -24,7 +24,6 @@ from slurmfab.core.engine import session
 from slurmfab.core.status import selection
 from slurmfab.hosts import route
 from slurmfab.hosts.hidden_input import hidden_input
-from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.hosts.transport import SshTransport
 
@@ -51,7 +50,7 @@ def site_hosts(config: pytest.Config) -> SiteHosts:
     """The hosts that the command line names; each is connected to when the first check needs it."""
     known = loading.load_named(config.getoption("cluster"))
     password = hidden_input.ask("sudo password: ") if config.getoption("ask_sudo_password") else ""
-    policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in known.cluster.hosts}
+    policies = session.policies_of(known, known.cluster.hosts)
     transport, sudo = SshTransport(route.to_hosts(known.cluster), policies), SudoPassword(None, password)
     config.add_cleanup(transport.close)
 

@@ -21,10 +21,9 @@ from slurmfab.base.folding import fold_lines
 from slurmfab.hosts.connection import is_open, transport_of
 from slurmfab.hosts.fan_out import FAN_OUT, on_each
 from slurmfab.hosts.login_shells import quoted
-from slurmfab.hosts.session import SUDO_PROMPT
+from slurmfab.hosts.session import SUDO, SUDO_PROMPT
 from slurmfab.hosts.sudo_password import WRONG
 from slurmfab.hosts.transport import SshTransport
-from slurmfab.on_hosts.agent.core.language import ENGLISH
 
 ASKS = "sudo asks for a password; give it with --prompt-for-sudo-password in front of the task."
 
@@ -132,8 +131,7 @@ class Connection(fabric.Connection):  # type: ignore[misc]
             return self._remote_runner().run(line, **kwargs)
         keeps = f" --preserve-env={','.join(kwargs['env'])}" if kwargs.get("env") else ""
         becomes = f" -H -u {quoted(user)}" if user else ""
-        language = " ".join(f"{name}={value}" for name, value in ENGLISH.items())
-        line = f"env {language} sudo -S -p {quoted(SUDO_PROMPT.replace('%', '%%'))}{keeps}{becomes} {line}"
+        line = f"{SUDO}{keeps}{becomes} {line}"
         watchers = [*kwargs.pop("watchers", self.config.run.watchers)]
 
         def attempt(password: str) -> tuple[Any, bool]:

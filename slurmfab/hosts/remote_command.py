@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import AgentFailed, ConnectionLost, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong
-from slurmfab.hosts.login_shells import in_sh, quoted
-from slurmfab.hosts.session import SUDO_PROMPT
+from slurmfab.hosts.login_shells import in_sh
+from slurmfab.hosts.session import SUDO, SUDO_PROMPT
 from slurmfab.hosts.sudo_password import NEEDED, WITHOUT_RIGHTS, WRONG, SudoPassword, refusal
-from slurmfab.on_hosts.agent.core.language import ENGLISH
 
 if TYPE_CHECKING:
     import paramiko
@@ -23,9 +22,6 @@ MOST_COMMAND = 65_536  # the most bytes of a command; an argument has at most 12
 
 MARK = os.urandom(8).hex()
 """What a host prints in front of the command's output; what start files of the login shell print comes before it."""
-
-SUDO = f"env {' '.join(f'{name}={value}' for name, value in ENGLISH.items())} sudo -S -p"
-"""How sudo is called: in another language PAM's prompt would take the place of ours (sudo(8), -p)."""
 
 LIFELINE = """\
 exec 3<&0 </dev/null
@@ -59,7 +55,7 @@ def started(
     text = f'command={shlex.quote(command)}; m={MARK[:8]}; echo "$m"{MARK[8:]}\n{LIFELINE}'
     line = f"exec {in_sh(text)}"
     if sudo is not None:
-        line = f"exec {SUDO} {quoted(SUDO_PROMPT.replace('%', '%%'))} -- {in_sh(text)}"
+        line = f"exec {SUDO} -- {in_sh(text)}"
 
     def attempt(password: str) -> tuple[tuple[paramiko.Channel, bytes], bool]:
         channel = opened(host, connection, line)

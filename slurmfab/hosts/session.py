@@ -95,13 +95,16 @@ class Stream(Protocol):
         """Whether a few bytes can be sent without waiting for the host."""
 
 
+_LANGUAGE = " ".join(f"{name}={value}" for name, value in ENGLISH.items())
+SUDO = f"env {_LANGUAGE} sudo -S -p {quoted(SUDO_PROMPT.replace('%', '%%'))}"
+"""How sudo is called: in another language PAM's prompt would take the place of ours (sudo(8), -p)."""
+
+
 @cache
 def command(*, become: bool) -> str:
     """The command that starts the agent; it is constant, so that no secret is in the process list."""
     python = f"python3 {' '.join(payload.FLAGS)} -c {quoted(payload.BOOT)}"
-    # In another language, PAM's prompt would take the place of ours (sudo(8), -p).
-    sudo = f"env {' '.join(f'{name}={value}' for name, value in ENGLISH.items())} sudo"
-    return f"exec {sudo} -S -p {quoted(SUDO_PROMPT.replace('%', '%%'))} -- {python}" if become else f"exec {python}"
+    return f"exec {SUDO} -- {python}" if become else f"exec {python}"
 
 
 class Session:

@@ -34,7 +34,7 @@ from slurmfab.core.plan.plan import PHASES, Phase
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts import route
 from slurmfab.hosts.fan_out import on_each
-from slurmfab.hosts.host_keys import PinnedKey, changed_key_text
+from slurmfab.hosts.host_keys import changed_key_text
 from slurmfab.hosts.known_hosts import HostKey, fingerprint
 from slurmfab.hosts.session import answer_value
 from slurmfab.hosts.transport import SshTransport
@@ -156,7 +156,7 @@ def accept_changed(known: Inventory, hosts: Sequence[str], output: Output, *, ac
 def changed_keys(known: Inventory, hosts: Sequence[str]) -> dict[str, HostKey]:
     """The SSH host keys of the hosts that show other keys than the known ones; hosts that do not answer are skipped."""
     routes = route.to_hosts(known.cluster)
-    policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in hosts}
+    policies = session.policies_of(known, hosts)
     transport = SshTransport({host: routes[host] for host in hosts}, {**session.relay_policies(known), **policies})
     with closing(transport):
         results = dict(on_each(hosts, transport.connection))

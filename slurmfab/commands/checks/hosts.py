@@ -202,7 +202,7 @@ def opener_of(output: session.Output, password: str = "") -> Opener:
     known_password = password or (ask() if ask and output.ask_password else "")
 
     def opener(inventory: Inventory, hosts: Sequence[str]) -> AbstractContextManager[Shells]:
-        policies = {host: PinnedKey(host, session.trusted_keys(inventory, host)) for host in inventory.cluster.hosts}
+        policies = session.policies_of(inventory, inventory.cluster.hosts)
         return open_shells(inventory, hosts, policies, ask, known_password)
 
     return opener

@@ -18,7 +18,6 @@ from slurmfab.commands.doctor.finding import FAILURE, OK, WARNING, Diagnosis, Fi
 from slurmfab.core.engine import session
 from slurmfab.core.engine.sleeping import may_sleep
 from slurmfab.hosts import route
-from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.transport import SshTransport
 from slurmfab.lab import needs, twins
 from slurmfab.lab.command import obstacle
@@ -129,8 +128,7 @@ def of_hosts(
     def look() -> Iterator[Finding]:
         has_bundle = bool(known.cluster.bundle)
         through = known.cluster.controller if known.cluster.packages.through else ""
-        policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in wanted}
-        policies |= session.relay_policies(known)
+        policies = {**session.policies_of(known, wanted), **session.relay_policies(known)}
         progress = output.progress()
         transport = SshTransport(route.to_hosts(known.cluster), policies, tell=progress.line)
         try:

@@ -23,7 +23,6 @@ from slurmfab.core.engine import session
 from slurmfab.core.status import selection
 from slurmfab.hosts import remote_command, route
 from slurmfab.hosts.fan_out import FAN_OUT, on_each
-from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.transport import SshTransport
 
 MOST_OUTPUT = 1 << 20  # the most bytes of output of one host, after which its command is ended
@@ -106,7 +105,7 @@ def reaching(known: Inventory, output: session.Output) -> Iterator[SshTransport]
     """Connections to the hosts as `deploy` has them, closed at the end; all are held by this process."""
     asker = output.asker()
     password = asker() if output.ask_password and asker else ""
-    policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in known.cluster.hosts}
+    policies = session.policies_of(known, known.cluster.hosts)
     transport = SshTransport(route.to_hosts(known.cluster), policies, asker, password)
     try:
         yield transport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -141,7 +141,7 @@ def start(
     asker = output.asker()
     if output.ask_password and asker and not password:
         password = asker()
-    policies = {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new) for host in known.cluster.hosts}
+    policies = policies_of(known, known.cluster.hosts, accept_new=accept_new)
     progress = progress_of(known, options.command, output)
     routes = route.to_hosts(known.cluster)
     if options.patience != route.CONNECT_SECONDS:
@@ -188,10 +188,15 @@ def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
     return known_host(route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))).keys()
 
 
+def policies_of(known: Inventory, hosts: Iterable[str], *, accept_new: bool = False) -> dict[str, PinnedKey]:
+    """The checks of hosts' SSH keys, by host. `accept_new`: whether a host of which no key is known may show one."""
+    return {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new) for host in hosts}
+
+
 def relay_policies(known: Inventory) -> dict[str, PinnedKey]:
     """The pinned keys of the relays in the cluster file, for connections to other hosts alone."""
     names = [relay for relays in known.cluster.ssh.relays for relay in expand(relays)]
-    return {relay: PinnedKey(relay, trusted_keys(known, relay)) for relay in names}
+    return policies_of(known, names)
 
 
 def finish(run: Run, output: Output, error: str = "") -> Report:
