@@ -6,6 +6,7 @@ as a module, for this program or a Python that it starts, and not as a program t
 # Without annotations of the future, whose module would be looked for before `shut_out` has made that safe.
 
 import os
+import stat
 import sys
 from contextlib import suppress
 
@@ -13,7 +14,7 @@ INSTALLED = ("site-packages", "dist-packages")  # names of directories of instal
 
 _CHILD = (
     "import sys; path, root = %r, %r; sys.path[:] = [*path, root]; import slurmfab; sys.path[:] = path; "
-    "sys.argv[0] = 'slurmfab'; %s"
+    "from slurmfab.base import program_name; program_name.FAB = %r; sys.argv[0] = 'slurmfab'; %s"
 )
 """Python text: has the modules of this program, and no others from the directory that its package is in."""
 
@@ -47,6 +48,31 @@ def is_in_the_way(entry: str, directories: tuple[str, ...]) -> bool:
     return any(os.path.join(os.path.realpath(one), "").startswith(real) for one in directories)
 
 
+def why_unsafe(path: str, cluster_file: str) -> str:
+    """Why code in a file is not run; empty if only those could write it who may change the cluster file.
+
+    Without a cluster file these are this user and root.
+    """
+    with suppress(OSError):
+        shared = os.stat(cluster_file if os.path.exists(cluster_file) else "/")
+        real = os.path.realpath(path)
+        above = os.path.dirname(os.path.abspath(path))
+        for place in (path, above, os.path.join(above, "__pycache__"), real, os.path.dirname(real)):
+            if os.path.exists(place) and (why := why_foreign(os.stat(place), shared)):
+                return why.format(place)
+    return ""
+
+
+def why_foreign(found: os.stat_result, shared: os.stat_result) -> str:
+    """Why a file or directory, `{}` in the text, can be changed by somebody who may not change a shared file."""
+    group_writes = stat.S_IWGRP if not shared.st_mode & stat.S_IWGRP or found.st_gid != shared.st_gid else 0
+    if found.st_uid not in {0, os.geteuid(), shared.st_uid}:
+        return f"{{}} belongs to another user (UID {found.st_uid})"
+    if found.st_mode & (stat.S_IWOTH | group_writes):
+        return f"others may write to {{}} (mode {stat.S_IMODE(found.st_mode):04o})"
+    return ""
+
+
 def close_kept_modules() -> None:
     """Have nobody else write where Python has just kept modules that it compiled, under another umask."""
     kept = {os.path.dirname(one.__cached__) for name, one in tuple(sys.modules.items())
@@ -64,13 +90,14 @@ def python(text: str, *words: str) -> list[str]:
     It heeds no variable of the environment and no working directory (python(1), -I).
     """
     import slurmfab
+    from slurmfab.base.program_name import FAB
 
     root = os.path.dirname(os.path.dirname(os.path.abspath(slurmfab.__file__)))
     # Of a checkout, whose directory has other files as well, its package alone is loaded.
     is_installed = os.path.basename(root) in INSTALLED
     path = [entry for entry in sys.path if os.path.isabs(entry) and (is_installed or entry != root)]
     keeps = ("-B",) if sys.flags.dont_write_bytecode else ()
-    return [sys.executable, "-I", *keeps, "-c", _CHILD % (path, root, text), *words]
+    return [sys.executable, "-I", *keeps, "-c", _CHILD % (path, root, FAB, text), *words]
 
 
 def program(*words: str) -> list[str]:

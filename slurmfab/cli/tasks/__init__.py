@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
+
+from invoke.collection import Collection
+from invoke.exceptions import Exit
+from invoke.tasks import Task
 
 from slurmfab.base.errors import InputError
-from slurmfab.base.program_name import FAB
-from slurmfab.cli.completion import script
+from slurmfab.base.exit_codes import WRONG_INPUT
 from slurmfab.cli.tasks import (
     backup,
     bundle,
@@ -24,26 +28,24 @@ from slurmfab.cli.tasks import (
     support,
     update,
 )
-from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.command import Command, command
 from slurmfab.cli.tasks.options import Common
-from slurmfab.cli.tasks.spelling import closest, did_you_mean
 
-if TYPE_CHECKING:
-    from slurmfab.cli.tasks.description import Description
-    from slurmfab.cli.tasks.help import Group
+SHELLS = ("bash", "zsh", "fish")
 
 
-@command(common=(), positional=["[task]"], help={"task": "the task to show the help of (default: list all tasks)"})
-def help(_common: Common, *, task: str = "") -> None:
-    """Show all tasks, or the help of one.
+@command(common=())
+def help(_common: Common) -> None:
+    """Show all tasks in groups, those of the fabfile as well.
 
-    Exit codes: 0 shown, 2 there is no such task.
+    The help of one task is shown by its option --help. Exit codes: 0 shown, 2 wrong input.
 
     Examples:
         fab help
-        fab help add-node
     """
-    print(help_text(task))  # noqa: T201 - the answer
+    from slurmfab.cli.program import overview
+
+    print(overview(namespace))  # noqa: T201 - the answer
 
 
 @command(common=(), positional=["shell"], help={"shell": "bash, zsh or fish"})
@@ -59,9 +61,15 @@ def completion(_common: Common, shell: str) -> None:
         fab completion bash
         fab completion fish > ~/.config/fish/conf.d/slurmfab.fish
     """
-    print(script.script(shell))  # noqa: T201 - the answer
+    from argcomplete.shell_integration import shellcode
+
+    if shell not in SHELLS:
+        raise InputError(f"There is no completion for {shell}; there is for {', '.join(SHELLS)}.")
+    program = Path(sys.executable).with_name("slurmfab")
+    print(shellcode(["slurmfab", "fab"], shell=shell, argcomplete_script=str(program)))  # noqa: T201 - the answer
 
 
+Group = tuple[str, tuple[Command, ...]]  # a heading, and the tasks below it
 GROUPS: tuple[Group, ...] = (
     (
         "First contact and deployment",
@@ -112,18 +120,21 @@ GROUPS: tuple[Group, ...] = (
 TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}  # all tasks by their names
 
 
-def help_text(task: str) -> str:
-    """The help of a task; without a name, all tasks. Raises InputError if there is no such task."""
-    from slurmfab.cli.tasks.help import overview, task_help  # most runs show none
-
-    if task and task not in TASKS:
-        near = did_you_mean(closest(task, TASKS))
-        raise InputError(f"There is no task {task}.{near} All tasks: {FAB} help.")
-    return task_help(TASKS[task]) if task else overview(GROUPS)
 
 
-def all_tasks() -> tuple[Description, ...]:
-    """All tasks, in the order in which `fab help` shows them."""
-    from slurmfab.cli.tasks.description import described
+class Namespace(Collection):
+    """Our tasks, to which a site adds its own; none takes the name of one of ours."""
 
-    return tuple(described(task, group) for group, tasks in GROUPS for task in tasks)
+    def add_task(self, task: Task, name: str | None = None, *more: object, **options: object) -> None:  # type: ignore[type-arg]
+        called = self.transform(name or task.name)
+        if called in self.tasks and self.tasks[called] is not task:
+            raise Exit(
+                f"The task {called} of {task.__module__} has the name of a task of slurmfab. "
+                "Give it another one: @task(name=...).",
+                WRONG_INPUT,
+            )
+        super().add_task(task, name, *more, **options)  # type: ignore[arg-type]
+
+
+namespace = Namespace(*TASKS.values())
+namespace.default = "help"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import traceback
 from pathlib import Path
 
+from slurmfab.base import surroundings
 from slurmfab.base.errors import HostError
 from slurmfab.commands.checks.results import cause_and_repair
 
@@ -34,21 +33,8 @@ def group_of(path: Path) -> str:
 
 def why_unsafe(path: Path, cluster_file: Path) -> str:
     """Why a file with checks is not run; empty if only those could write it who may change the cluster file."""
-    real = path.resolve()
-    for place in (path, path.parent, path.parent / "__pycache__", real, real.parent):
-        if place.exists() and (why := why_foreign(place.stat(), cluster_file.stat())):
-            return f"{why.format(place)}, and what is in it would run as you. Nothing in this file was run."
-    return ""
-
-
-def why_foreign(found: os.stat_result, shared: os.stat_result) -> str:
-    """Why a file or directory, `{}` in the text, can be changed by somebody who may not change a shared file."""
-    group_writes = stat.S_IWGRP if not shared.st_mode & stat.S_IWGRP or found.st_gid != shared.st_gid else 0
-    if found.st_uid not in {0, os.geteuid(), shared.st_uid}:
-        return f"{{}} belongs to another user (UID {found.st_uid})"
-    if found.st_mode & (stat.S_IWOTH | group_writes):
-        return f"others may write to {{}} (mode {stat.S_IMODE(found.st_mode):04o})"
-    return ""
+    why = surroundings.why_unsafe(str(path), str(cluster_file))
+    return f"{why}, and what is in it would run as you. Nothing in this file was run." if why else ""
 
 
 def why_broken(error: BaseException) -> str:
