@@ -8,10 +8,10 @@ import pkgutil
 from collections.abc import Iterator
 
 import slurmfab
+from reference.description import all_tasks
 from reference.markdown import WRITTEN, anchor, code, plain, table, text_of
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.exit_codes import EXIT_CODES
-from slurmfab.cli.tasks import all_tasks
 
 
 def page() -> str:

@@ -23,7 +23,7 @@ from slurmfab.cli.tasks import namespace  # noqa: E402
 __all__ = ["namespace"]
 
 if IS_FAB:
-    for entry in set(before) - set(sys.path):
+    for entry in sorted({*before} - {*sys.path}):
         program.Fabfiles.let_in(entry)
     FABRIC.program.config._set(_file_suffixes=program.Config.SUFFIXES)
     FABRIC.program.executor_class = program.Executor

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ SSH_HOST = re.compile(r"(?im)^\s*Host\s*[ =]\s*(.+)$")  # ssh_config's lines wit
 MOST_BYTES = 4 << 20
 
 KINDS = {
-    **dict.fromkeys(("hosts", "host", "from_", "power_cut", "target"), raw_names.HOSTS),
+    **dict.fromkeys(("hosts", "host", "from_", "power_cut", "target", "on", "exclude"), raw_names.HOSTS),
     **dict.fromkeys(("like", "node"), raw_names.NODES),
     **dict.fromkeys(("controller", "gateway", "login"), NEW_HOSTS),
     **dict.fromkeys(("cluster", "csv", "database", "file", "html", "identity", "json", "junit", "key", "output", "plan",
@@ -40,8 +41,9 @@ KINDS = {
 """What a parameter takes in every task that has it, if `IN_TASK` has nothing else; others are texts."""
 
 IN_TASK = {
-    **dict.fromkeys(((task, "hosts") for task in ("accept", "check-gpus", "drain", "quickcheck", "reboot", "remove-node",
-                                                  "resume")), raw_names.NODES),
+    **dict.fromkeys(((task, "hosts") for task in ("accept", "check-gpus", "drain", "quickcheck", "reboot", "resume")),
+                    raw_names.NODES),
+    ("remove-node", "hosts"): raw_names.NODES,
     **dict.fromkeys((("add-node", "hosts"), ("import", "hosts")), NEW_HOSTS),
     **dict.fromkeys(((task, "user") for task in ("accept", "quickcheck", "status")), raw_names.USERS),
     **dict.fromkeys(((task, "name") for task in ("lab-down", "lab-off", "lab-on")), LABS),
@@ -53,38 +55,26 @@ IN_TASK = {
 """What a parameter takes in one task."""
 
 
-def choices(task: str, parameter: str) -> Iterable[str]:
-    """The words that a parameter may have, loaded where somebody asks for them; none where it has others."""
-    match task, parameter:
-        case _, "adopt":
-            return "least", "usual"
-        case _, "become":
-            return "sudo", "none"
-        case _, "allow":
-            from slurmfab.core.impact.disruptive_changes import KNOWN
+CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("", "adopt"): ("least", "usual"),
+    ("", "become"): ("sudo", "none"),
+    ("", "allow"): ("slurmfab.core.impact.disruptive_changes:KNOWN",),
+    ("check-cluster", "only"): ("slurmfab.commands.checks.runner:ORDER", "own"),
+    ("quickcheck", "only"): ("slurmfab.commands.quickcheck.running:CHECKS",),
+    ("drill", "drills"): ("slurmfab.commands.drill.drills:DRILLS",),
+    ("lab-up", "packages"): ("debian", "smd", "el-smd", "el", "el-openhpc"),
+    ("lab-up", "suite"): ("bookworm", "trixie", "sid", "noble", "resolute"),
+    ("usage", "by"): ("user", "account", "partition", "gpu"),
+    ("completion", "shell"): SHELLS,
+}
+"""The words that a parameter may have, in a task or in all; MODULE:NAME stands for those of a collection there."""
 
-            return KNOWN
-        case "check-cluster", "only":
-            from slurmfab.commands.checks import own, runner
 
-            return *runner.ORDER, own.ALL
-        case "quickcheck", "only":
-            from slurmfab.commands.quickcheck.running import CHECKS
-
-            return CHECKS
-        case "drill", "drills":
-            from slurmfab.commands.drill.drills import DRILLS
-
-            return DRILLS
-        case "lab-up", "packages":
-            return "debian", "smd", "el-smd", "el", "el-openhpc"
-        case "lab-up", "suite":
-            return "bookworm", "trixie", "sid", "noble", "resolute"
-        case "usage", "by":
-            return "user", "account", "partition", "gpu"
-        case _, "shell":
-            return SHELLS
-    return ()
+def choices(task: str, parameter: str) -> Iterator[str]:
+    """Yield the words that a parameter may have; none where it has others."""
+    for one in CHOICES.get((task, parameter)) or CHOICES.get(("", parameter), ()):
+        module, is_elsewhere, name = one.partition(":")
+        yield from getattr(importlib.import_module(module), name) if is_elsewhere else (one,)
 
 
 def values(task: str, parameter: str, prefix: str, **_: Any) -> list[str]:
@@ -94,11 +84,14 @@ def values(task: str, parameter: str, prefix: str, **_: Any) -> list[str]:
     on_line = CLUSTER_ON_LINE.search(os.environ.get("COMP_LINE", ""))
     path = file_named(os.path.expanduser(on_line[1] if on_line else ""))  # noqa: PTH111 - no home is no error
     named = raw_names.of(path)
-    known: Iterable[str] = choices(task, parameter) or named.get(kind, ())
+    known: Iterable[str] = [*choices(task, parameter)] or named.get(kind, ())
     if kind == NEW_HOSTS or (kind == raw_names.HOSTS and not known):
         known = hosts_of_ssh_config()
     elif kind == RUNS:
-        known = ("last", *sorted((one.stem for one in path.with_name(f"{path.stem}.runs").glob("*.json")), reverse=True))
+        known = (
+            "last",
+            *sorted((one.stem for one in path.with_name(f"{path.stem}.runs").glob("*.json")), reverse=True),
+        )
     elif kind == LABS:
         from slurmfab.lab import layout
 

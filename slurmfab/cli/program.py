@@ -1,6 +1,6 @@
-"""`slurmfab`: Fabric's program with our tasks, and with what Invoke lacks: groups in the list, and words that were meant.
+"""`slurmfab`: Fabric's program with our tasks, and with what Invoke lacks: tasks in groups, and words that were meant.
 
-`fab` is Fabric's own program. A fabfile that imports `slurmfab.namespace` gives it the `Executor` below, no more.
+`fab` is Fabric's own program. A fabfile that imports `namespace` gives it the `Executor` below, and no more.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -94,24 +96,33 @@ def meant(word: str, known: list[str]) -> str:
 
 
 def overview(tasks: Collection) -> str:
-    """All tasks in their groups, one line each, and those of the site below them, under a sentence about the program."""
-    site = [(name, helpline(tasks[name]) or "") for name in tasks.task_names if name.replace("_", "-") not in TASKS]
+    """All tasks in groups, those of the site as the last one, a line each, under a sentence about the program."""
     groups = [(title, [(one.name, helpline(one) or "") for one in members]) for title, members in GROUPS]
-    if site:
-        groups.append(("Tasks of the fabfile", site))
+    site = [(name, helpline(tasks[name]) or "") for name in tasks.task_names if name not in TASKS]
+    groups += [("Tasks of the fabfile", site)] if site else []
     width = max(len(name) for _, members in groups for name, _ in members)
-    parts = [f"{title}:\n" + "\n".join(f"  {name:{width}}   {text}" for name, text in members) for title, members in groups]
-    return "\n\n".join([SUMMARY, *parts, f"Help for one task: {FAB} TASK --help. Options in front of a task: {FAB} --help."])
+    lines = [SUMMARY]
+    for title, members in groups:
+        lines += ["", f"{title}:", *(f"  {name:{width}}   {text}".rstrip() for name, text in members)]
+    return "\n".join([*lines, "", f"Help for one task: {FAB} TASK --help. Options in front of a task: {FAB} --help."])
 
 
-class Program(Fab):
+class Program(Fab):  # type: ignore[misc] # Fabric has no types
     """Fabric's program, with our tasks beside those of a fabfile."""
 
     def __init__(self) -> None:
-        super().__init__(
-            __version__, name="slurmfab", binary="slurmfab", loader_class=Fabfiles, executor_class=Executor,
-            config_class=Config,
-        )  # fmt: skip
+        parts = {"loader_class": Fabfiles, "executor_class": Executor, "config_class": Config}
+        super().__init__(__version__, name="slurmfab", binary="slurmfab", **parts)
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """A context in which a wrong word, or a task that is declared wrongly, ends the program with one message."""
+        try:
+            yield
+        except ParseError as error:
+            raise Exit(fit(told(error, self.collection), sys.stderr), WRONG_INPUT) from None
+        except (ValueError, TypeError) as error:
+            raise Exit(fit(f"The fabfile: {error}", sys.stderr), WRONG_INPUT) from None
 
     def load_collection(self) -> None:
         """Take the tasks of the fabfile, and ours."""
@@ -119,51 +130,48 @@ class Program(Fab):
         if self._remainder_only or not (self.args.collection.value or loader.is_there()):
             self.collection = Collection() if self._remainder_only else namespace
             return
-        try:
+        with self.telling():
             super().load_collection()
             for name, task in TASKS.items():
                 if not isinstance(self.collection.tasks.get(name, task), Command):
-                    raise ValueError(f"the task {name} has the name of a task of slurmfab; give it another one")
+                    raise ValueError(f"its task {name} has the name of a task of slurmfab; give it another one")
                 self.collection.add_task(task)
-        except (ValueError, TypeError) as error:
-            raise Exit(f"{loader.path}: {error}", WRONG_INPUT) from None
-        if not self.collection.default:
-            self.collection.default = "help"
+        self.collection.default = self.collection.default or "help"
 
     def parse_collection(self) -> None:
+        """Load the tasks, and answer a shell that asks what fits."""
         super().parse_collection()
         if "_ARGCOMPLETE" in os.environ:
-            if Path(os.environ["COMP_LINE"].split(" ")[0]).name == "fab" and self.collection is namespace:
-                raise Exit  # the fabfile is of another kind, or there is none
+            is_fab = Path(os.environ["COMP_LINE"].split(" ")[0]).name == "fab"
+            if is_fab and self.collection is namespace:  # the fabfile is of another kind, or there is none
+                raise Exit
             from slurmfab.cli import completion
 
             completion.complete(self.collection, self.initial_context)
 
     def parse_tasks(self) -> None:
-        try:
+        """Read the tasks and their options."""
+        with self.telling():
             super().parse_tasks()
-        except ParseError as error:
-            raise Exit(fit(told(error, self.collection), sys.stderr), WRONG_INPUT) from None
-        except (ValueError, TypeError) as error:  # of a task that is declared wrongly
-            raise Exit(fit(f"The fabfile: {error}", sys.stderr), WRONG_INPUT) from None
 
     def parse_cleanup(self) -> None:
-        try:
+        """Show what the options in front of the tasks ask for."""
+        with self.telling():
             super().parse_cleanup()
-        except ParseError as error:
-            raise Exit(fit(told(error, self.collection), sys.stderr), WRONG_INPUT) from None
 
     def print_help(self) -> None:
+        """Show all tasks, and the options in front of them."""
         print(f"{overview(getattr(self, 'collection', namespace))}\n\nOptions in front of a task:\n")  # noqa: T201
         self.print_columns(self.initial_context.help_tuples())
 
 
-class Config(fabric.Config):
+class Config(fabric.Config):  # type: ignore[misc]
     """Fabric's settings, of which those beside a fabfile are data: YAML and JSON, and no `fabric.py`."""
 
     SUFFIXES = ("yaml", "yml", "json")
 
     def load_project(self, merge: bool = True) -> None:
+        """Load those beside the fabfile."""
         self._set(_file_suffixes=self.SUFFIXES)
         super().load_project(merge)
 
@@ -171,34 +179,32 @@ class Config(fabric.Config):
 class Fabfiles(FilesystemLoader):
     """Finds the fabfile as Fabric does, where it speaks of slurmfab and nobody else could write it."""
 
-    path = ""
-
     def is_there(self) -> bool:
-        """Whether there is one to load."""
+        """Whether there is one to load; tells of one that others could write."""
         try:
             found = self.find(self.config.tasks.collection_name)
         except CollectionNotFound:
             return False
-        self.path = str(found.origin) if found else ""
-        if not found or b"slurmfab" not in Path(self.path).read_bytes():
+        if not found or b"slurmfab" not in Path(str(found.origin)).read_bytes():
             return False
-        if strange := surroundings.why_unsafe(self.path, str(file_named(""))):
-            print(f"{self.path} is not loaded: {strange}, and what is in it would run as you.", file=sys.stderr)  # noqa: T201
+        strange = surroundings.why_unsafe(str(found.origin), str(file_named("")))
+        if strange:
+            text = f"{found.origin} is not loaded: {strange}, and what is in it would run as you."
+            print(fit(text, sys.stderr), file=sys.stderr)  # noqa: T201
         return not strange
 
     @staticmethod
     def let_in(directory: str) -> None:
-        """Have the site's modules beside a fabfile found, as the last on the search path, if nobody else wrote them."""
-        path = Path(directory)
-        there = [one for one in (path / "fabfile.py", path / "__init__.py", path / "fabfile" / "__init__.py") if one.is_file()]
+        """Have modules beside a fabfile found, where no other directory has them and nobody else wrote them."""
+        there = [one for name in ("fabfile.py", "__init__.py") if (one := Path(directory, name)).is_file()]
         if there and not surroundings.why_unsafe(str(there[0]), str(file_named(""))):
             sys.path[:] = [*(entry for entry in sys.path if entry != directory), directory]
 
     def load(self, name: str | None = None) -> tuple[ModuleType, str]:
-        """Load it, with its directory last on the search path: nothing there stands in for a library."""
+        """Load it; what is wrong with it ends the program with one message, after its own traceback if it has one."""
         found = self.find(name or self.config.tasks.collection_name)
-        if found and found.origin:
-            self.let_in(str(Path(found.origin).parent))
+        path = str(found.origin) if found else str(name)
+        self.let_in(str(Path(path).parent))
         try:
             return super().load(name)
         except (Exit, CollectionNotFound):
@@ -210,17 +216,66 @@ class Fabfiles(FilesystemLoader):
             raise Exit(fit(text, sys.stderr), WRONG_INPUT) from None
         except Exception as error:
             show_of_site(error)
-            raise Exit(f"{found.origin if found else name} cannot be loaded: see above.", WRONG_INPUT) from None
+            raise Exit(f"{path} cannot be loaded: see above.", WRONG_INPUT) from None
 
 
-class Executor(fabric.Executor):  # type: ignore[misc]
-    """Carries out tasks as Fabric does, on hosts whose keys are known; and ours once, whatever the hosts."""
+class OnKnownHosts(fabric.Executor):  # type: ignore[misc]
+    """Fabric's executor with connections that accept no unknown SSH key; a host that is down keeps no other back."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.unreached: list[str] = []
 
     def execute(self, *tasks: Any) -> Any:
-        interrupts.raise_again()
-        self.unreached: list[str] = []
+        """Carry out tasks. Raises Exit if a host could not be reached."""
+        results = super().execute(*tasks)
+        if self.unreached:
+            raise Exit(code=FAILURE)
+        return results
+
+    def parameterize(self, call: Any, connection_init_kwargs: dict[str, Any]) -> Any:
+        """The call for one host."""
+        made = call.clone(into=KnownHostCall, with_={"init_kwargs": connection_init_kwargs})
+        made.task = OnHost(call.task, self.unreached)
+        return made
+
+
+class KnownHostCall(ConnectionCall):  # type: ignore[misc]
+    """A call on a host whose SSH key is known."""
+
+    def make_context(self, config: fabric.Config) -> fabric.Connection:
+        """The connection, as Fabric makes it, without its trust in every key."""
+        connection = super().make_context(config)
+        connection.client.load_system_host_keys()
+        connection.client.set_missing_host_key_policy(RejectPolicy())
+        return connection
+
+
+class OnHost(fabric.Task):  # type: ignore[misc]
+    """A task on one of several hosts."""
+
+    def __init__(self, task: Any, unreached: list[str]) -> None:
+        self.task, self.unreached = task, unreached
+        super().__init__(task.body, name=task.name)
+
+    def __call__(self, context: fabric.Connection, *words: Any, **given: Any) -> Any:
+        """Carry it out; a host that cannot be reached is told."""
         try:
-            results = super().execute(*tasks)
+            return self.task(context, *words, **given)
+        except (OSError, EOFError, SSHException) as error:
+            self.unreached.append(context.host)
+            print(fit(f"{context.host}: {error}", sys.stderr), file=sys.stderr)  # noqa: T201
+            return None
+
+
+class Executor(OnKnownHosts):
+    """Carries out tasks for `fab` and `slurmfab`: those of a site as Fabric does, and ours once, whatever the hosts."""
+
+    def execute(self, *tasks: Any) -> Any:
+        """Carry out tasks. Raises Exit with one message for what went wrong, behind a traceback of site code."""
+        interrupts.raise_again()
+        try:
+            return super().execute(*tasks)
         except (Exit, UnexpectedExit, ParseError):
             raise
         except SlurmfabError as error:
@@ -235,81 +290,50 @@ class Executor(fabric.Executor):  # type: ignore[misc]
                 raise
             text = f"A task of the fabfile failed: {type(error).__name__}: {error}"
             raise Exit(fit(text, sys.stderr), WRONG_INPUT) from None
-        if self.unreached:
-            raise Exit(code=FAILURE)
-        return results
 
     def expand_calls(self, calls: list[Any], apply_hosts: bool = True) -> list[Any]:
-        """Give our tasks the hosts of -H and what stands behind --; Fabric would call them for each host."""
+        """The calls in their order; a task of the site is called for each host of -H, and one of ours once."""
         ours = [call for call in calls if isinstance(getattr(call, "task", call), Command)]
         if not ours:
             return super().expand_calls(calls, apply_hosts)  # type: ignore[no-any-return]
         rest, self.core.remainder = self.core.remainder, ""
-        hosts = self.core[0].args.hosts.value
         for call in ours:
-            name, takes_rest = call.task.name, [one.name for one in call.task.parameters if one.takes_rest]
-            if rest and not takes_rest:
-                raise Exit(f"{name} reads no words behind --, and here is {rest}.", WRONG_INPUT)
-            if len(calls) > 1 and takes_rest:
-                raise Exit(f"{name} stands alone: a command for it stands behind --. Nothing was done.", WRONG_INPUT)
-            if len(calls) > 1 and name == "help":
-                raise Exit(f"The help of one task: {FAB} TASK --help. Nothing was done.", WRONG_INPUT)
-            for option, other in WITHOUT_EFFECT.items():
-                if self.core[0].args[option].value:
-                    raise Exit(f"--{option} has no effect on {name}, which takes {other}.", WRONG_INPUT)
-            if hosts and "hosts" not in {one.name for one in call.task.parameters}:
-                raise Exit(f"{name} takes no hosts, and here is {hosts}.", WRONG_INPUT)
-            if hosts:
-                call.kwargs["hosts"] = call.kwargs.get("hosts") or hosts
-            call.kwargs.update(dict.fromkeys(takes_rest, rest))
-            if name == "help":
+            if why := self.why_wrong(call.task, rest):
+                raise Exit(why, WRONG_INPUT)
+            if len(calls) > 1 and (call.task.name == "help" or call.task.rest):
+                text = f"{call.task.name} stands alone. Nothing was done. The help of a task: {FAB} TASK --help."
+                raise Exit(text, WRONG_INPUT)
+            if call.task.name == "help":
                 print(overview(self.collection))  # noqa: T201 - the answer
                 raise Exit
+            if hosts := self.core[0].args.hosts.value:
+                call.kwargs["hosts"] = call.kwargs.get("hosts") or hosts
+            call.kwargs.update({call.task.rest: rest} if call.task.rest else {})
         expanded: list[Any] = []
         for call in calls:
             expanded += [call] if call in ours else super().expand_calls([call], apply_hosts)
         return expanded
 
-    def parameterize(self, call: Any, connection_init_kwargs: dict[str, Any]) -> Any:
-        made = call.clone(into=KnownHostCall, with_={"init_kwargs": connection_init_kwargs})
-        made.task = OnHost(call.task, self.unreached)
-        return made
-
-
-class KnownHostCall(ConnectionCall):  # type: ignore[misc]
-    """A call on a host whose SSH key is known."""
-
-    def make_context(self, config: fabric.Config) -> fabric.Connection:
-        if isinstance(self.init_kwargs["host"], fabric.Connection):
-            return self.init_kwargs["host"]
-        connection = super().make_context(config)
-        connection.client.load_system_host_keys()
-        connection.client.set_missing_host_key_policy(RejectPolicy())
-        return connection
-
-
-class OnHost(fabric.Task):  # type: ignore[misc]
-    """A task on one of several hosts: one that cannot be reached is told, and the others are done."""
-
-    def __init__(self, task: Any, unreached: list[str]) -> None:
-        self.task, self.unreached = task, unreached
-        super().__init__(task.body, name=task.name)
-
-    def __call__(self, context: fabric.Connection, *words: Any, **given: Any) -> Any:
-        try:
-            return self.task(context, *words, **given)
-        except (OSError, EOFError, SSHException) as error:
-            self.unreached.append(context.host)
-            print(fit(f"{context.host}: {error}", sys.stderr), file=sys.stderr)  # noqa: T201
-            return None
+    def why_wrong(self, task: Command, rest: str) -> str:
+        """What in front of a task of ours, or behind `--`, is nothing for it; empty if all is right."""
+        core = self.core[0].args
+        if rest and not task.rest:
+            return f"{task.name} reads no words behind --, and here is {rest}."
+        if core.hosts.value and "hosts" not in {one.name for one in task.parameters}:
+            return f"{task.name} takes no hosts, and here is {core.hosts.value}."
+        for option, other in WITHOUT_EFFECT.items():
+            if core[option].value:
+                return f"--{option} has no effect on {task.name}, which takes {other}."
+        return ""
 
 
 def show_of_site(error: Exception) -> bool:
     """Print an error with its traceback from the site's own code on; not, and False, if it comes from ours."""
     whole = traceback.TracebackException.from_exception(error)
     ours = str(Path(surroundings.__file__).parents[1])
-    passing = (str(Path(__file__)), *(str(Path(sys.modules[name].__file__ or "").parent) for name in ("fabric", "invoke")))
-    while whole.stack and whole.stack[0].filename.startswith((*passing, "<frozen")):
+    libraries = (str(Path(sys.modules[name].__file__ or "").parent) for name in ("fabric", "invoke"))
+    passing = (__file__, "<frozen", *libraries)
+    while whole.stack and whole.stack[0].filename.startswith(passing):
         whole.stack.pop(0)
     if whole.stack and whole.stack[0].filename.startswith(ours):
         return False

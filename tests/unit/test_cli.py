@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from forked_program import ForkedProgram
+from slurmfab.cli.tasks.command_line import task_first
 
 from slurmfab import __version__
-from slurmfab.cli.tasks.command_line import task_first
-from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.cli.tasks import namespace
 
 TOP = Path(__file__).parents[2]
 TASKS = [name.replace("_", "-") for name in namespace.task_names]

@@ -12,7 +12,7 @@ import pytest
 from source_trees import SOURCES, literals
 
 from slurmfab.base.program_name import FAB, called_as
-from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.cli.tasks import namespace
 from slurmfab.hosts.payload import payload
 
 COMMAND = re.compile(rf"\b(?:slurm)?fab (?:{'|'.join(sorted(namespace.task_names, key=len, reverse=True))})\b(?!-)")

@@ -17,7 +17,7 @@ from planted_files import Planted, planted
 from source_trees import SOURCES
 
 from slurmfab.base import surroundings
-from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.cli.tasks import namespace
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.fabfile import TEXT
 from slurmfab.commands.drift import timer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from invoke.collection import Collection
 from invoke.exceptions import Exit
@@ -120,12 +121,11 @@ GROUPS: tuple[Group, ...] = (
 TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}  # all tasks by their names
 
 
-
-
 class Namespace(Collection):
     """Our tasks, to which a site adds its own; none takes the name of one of ours."""
 
-    def add_task(self, task: Task, name: str | None = None, *more: object, **options: object) -> None:  # type: ignore[type-arg]
+    def add_task(self, task: Task[Any], name: str | None = None, *more: Any, **options: Any) -> None:
+        """Add a task of the site. Raises Exit if one of ours has its name."""
         called = self.transform(name or task.name)
         if called in self.tasks and self.tasks[called] is not task:
             raise Exit(
@@ -133,7 +133,7 @@ class Namespace(Collection):
                 "Give it another one: @task(name=...).",
                 WRONG_INPUT,
             )
-        super().add_task(task, name, *more, **options)  # type: ignore[arg-type]
+        super().add_task(task, name, *more, **options)
 
 
 namespace = Namespace(*TASKS.values())

@@ -79,6 +79,11 @@ class Command(Task):
         """What is given without a flag."""
         return tuple(one for one in self.parameters if one.is_word)
 
+    @property
+    def rest(self) -> str:
+        """The parameter that takes what stands behind `--`; empty if none does."""
+        return next((one.name for one in self.parameters if one.takes_rest), "")
+
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
         """The task's words, in their order, and its options, as Invoke's parser reads them."""
         del ignore_unknown_help

@@ -62,9 +62,10 @@ def rehearse(
     The twin has the cluster's controllers, database and login hosts, some nodes of each kind, and the state and the
     database of the newest backup. Its hosts are containers on this machine, which needs root and the packages that labs
     need. For an import, they are made by hand like the cluster's, and the deployment behind it is carried out as well.
-    Jobs like last week's run there meanwhile. The cluster is asked, and nothing is changed on it. What stands in front
-    of -- is for the rehearsal. A word with blanks behind it is quoted twice, as for ssh(1). Exit codes: 0 all went well, 1 the change fails or does harm, or there
-    can be no twin, 2 wrong input, 4 it went well, and something is to be looked at first.
+    Jobs like last week's run there meanwhile. The cluster is asked, and nothing is changed on it. Options for the
+    rehearsal stand in front of --. A word with blanks behind it is quoted twice, as for ssh(1). Exit codes: 0 all went
+    well, 1 the change fails or does harm, or there can be no twin, 2 wrong input, 4 it went well, and something is to
+    be looked at first.
 
     Examples:
         fab rehearse -- deploy
@@ -96,7 +97,9 @@ def read(words: Sequence[str]) -> Inside:
     from slurmfab.cli.tasks import namespace
 
     if not words:
-        raise InputError(f"rehearse needs a command behind --: {FAB} rehearse -- deploy. These can be: {', '.join(REFUSED)}.")
+        raise InputError(
+            f"rehearse needs a command behind --: {FAB} rehearse -- deploy. These can be: {', '.join(REFUSED)}."
+        )
     try:
         contexts = Parser(namespace.to_contexts(), program.NO_CORE, ignore_unknown=False).parse_argv([*words])[1:]
     except ParseError as error:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
 from reference.completion import CHECK_GROUPS, DISRUPTIONS, OWN_CHECKS, entry
-from slurmfab.cli.completion import takes
 from slurmfab.cli.completion.takes import Takes, read_table
+
+from slurmfab.cli.completion import takes
 from slurmfab.cli.tasks import TASKS
 
 

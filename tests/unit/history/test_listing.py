@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slurmfab.cli.tasks.invoke_tasks import words_after
 from support import THREE_HOSTS, FakeHosts, cluster, run_over
 
 from slurmfab.base.errors import InputError, SlurmfabError, Unreachable
-from slurmfab.cli.tasks.invoke_tasks import words_after
 from slurmfab.commands.history import listing
 from slurmfab.commands.history.listing import changes_text, result_text
 from slurmfab.core.engine import record

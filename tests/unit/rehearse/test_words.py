@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
+from slurmfab.cli.tasks.command_line import Call, answer
+from slurmfab.cli.tasks.invoke_tasks import check_words
 
 from slurmfab.base.errors import InputError
 from slurmfab.cli.tasks import TASKS
 from slurmfab.cli.tasks import rehearse as task
 from slurmfab.cli.tasks.command import Exit, Inside
-from slurmfab.cli.tasks.command_line import Call, answer
-from slurmfab.cli.tasks.invoke_tasks import check_words
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.commands.import_cluster.importing import ImportOptions
 from slurmfab.commands.rehearse import rehearsing, takeover
@@ -123,7 +123,7 @@ def test_fab_when_a_command_is_rehearsed_then_invoke_never_sees_the_command(aske
 def test_invokes_own_parser_takes_the_command_for_a_word_of_rehearse_and_for_no_task() -> None:
     from invoke.parser import Parser
 
-    from slurmfab.cli.tasks.invoke_tasks import namespace
+    from slurmfab.cli.tasks import namespace
 
     found = Parser(contexts=namespace.to_contexts()).parse_argv(["rehearse", "deploy"])
     assert [context.name for context in found if context.name] == ["rehearse"]

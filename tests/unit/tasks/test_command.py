@@ -12,8 +12,8 @@ from invoke.context import Context
 from invoke.tasks import Task
 
 from slurmfab.base.errors import ClusterFileError, InputError, SlurmfabError
+from slurmfab.cli.tasks import namespace, refuse_core_hosts
 from slurmfab.cli.tasks.command import Exit, command, names, number
-from slurmfab.cli.tasks.invoke_tasks import namespace, refuse_core_hosts
 from slurmfab.cli.tasks.options import COMMON, Common
 
 TASKS: dict[str, Task] = {name.replace("_", "-"): task for name, task in namespace.tasks.items()}  # type: ignore[type-arg]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
+from slurmfab.cli.tasks.command_line import answer
+from slurmfab.cli.tasks.invoke_tasks import check_words
+from slurmfab.cli.tasks.spelling import closest
 
 from slurmfab.base.errors import InputError
 from slurmfab.cli.tasks import TASKS
 from slurmfab.cli.tasks.command import Exit
-from slurmfab.cli.tasks.command_line import answer
-from slurmfab.cli.tasks.invoke_tasks import check_words
-from slurmfab.cli.tasks.spelling import closest
 
 CORE = ParserContext(
     args=[

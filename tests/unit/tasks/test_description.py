@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from reference.description import VALUES, Description, Option, Word, all_tasks
 from slurmfab.base.exit_codes import DONE, EXIT_CODES, WRONG_INPUT
-from slurmfab.cli.tasks import all_tasks
-from slurmfab.cli.tasks.description import VALUES, Description, Option, Word
-from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.cli.tasks import namespace
 
 TASKS = {task.name: task for task in all_tasks()}
 

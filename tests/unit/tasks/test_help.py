@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from slurmfab.cli.tasks.help import columns, overview, task_help
 
 from slurmfab.cli.tasks import GROUPS, TASKS, all_tasks
-from slurmfab.cli.tasks.help import columns, overview, task_help
 
 
 def test_all_tasks_are_shown_under_a_sentence_about_the_program() -> None:
