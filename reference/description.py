@@ -16,14 +16,14 @@ EXAMPLES = "Examples:"  # the first line of the docstring's part with examples
 VALUES = {
     "address": "ADDRESS", "adopt": "WHAT", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD",
     "by": "KEYS", "cluster": "FILE", "controller": "HOST", "csv": "FILE", "database": "FILE",
-    "fingerprint": "FINGERPRINT", "from": "HOST", "gateway": "HOST",
+    "drills": "NAMES", "fingerprint": "FINGERPRINT", "from": "HOST", "gateway": "HOST",
     "gpu_nodes": "HOSTS", "homes": "SERVER:PATH", "host": "HOST", "hosts": "HOSTS", "html": "FILE",
     "idle_minutes": "MINUTES", "interface": "NAME", "json": "FILE",
     "junit": "FILE", "key": "FILE", "kill": "NUMBER", "like": "HOST", "login": "HOSTS",
     "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "only": "NAMES", "output": "PATH", "partition": "NAMES",
     "plan": "FILE", "port": "PORT", "power_cut": "HOST",
     "repeat": "NUMBER", "run": "RUN", "save": "FILE", "since": "TIME",
-    "slurm": "VERSION", "task": "TASK", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
+    "slurm": "VERSION", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
     "user": "USER", "users": "NAMES", "wait": "MINUTES",
 }  # fmt: skip
 """What the values of options are, by the option's name; other values are texts."""

@@ -2,16 +2,17 @@
 
 import os
 import sys
+from typing import Any
 
 from slurmfab.base import surroundings
 
-FABRIC = sys.modules.get("fabric.main")
-IS_FAB = FABRIC is not None and hasattr(FABRIC.program, "core")  # Fabric's own program is the one that runs
+FABRIC: Any = getattr(sys.modules.get("fabric.main"), "program", None)
+IS_FAB = hasattr(FABRIC, "core")  # Fabric's own program is the one that runs
 
 if IS_FAB:
     # Fabric looks for the fabfile there, or above, and puts its directory first on the search path.
     before = [*sys.path]
-    surroundings.shut_out(FABRIC.program.args["search-root"].value or os.curdir)
+    surroundings.shut_out(FABRIC.args["search-root"].value or os.curdir)
 
     from slurmfab.base import interrupts  # all from here is looked for elsewhere
 
@@ -25,5 +26,6 @@ __all__ = ["namespace"]
 if IS_FAB:
     for entry in sorted({*before} - {*sys.path}):
         program.Fabfiles.let_in(entry)
-    FABRIC.program.config._set(_file_suffixes=program.Config.SUFFIXES)
-    FABRIC.program.executor_class = program.Executor
+    FABRIC.config._set(_file_suffixes=program.Config.SUFFIXES)
+    FABRIC.executor_class = program.Executor
+    program.Executor.program = FABRIC

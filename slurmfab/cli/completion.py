@@ -15,8 +15,7 @@ from typing import Any
 import argcomplete
 from argcomplete.completers import DirectoriesCompleter, FilesCompleter
 from invoke.collection import Collection
-from invoke.parser import ParserContext
-from invoke.parser.context import to_flag
+from invoke.parser.context import ParserContext, to_flag
 from invoke.util import helpline
 
 from slurmfab.base import bounded_file

@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import fabric
 from fabric.exceptions import GroupException, NothingToDo
@@ -23,8 +21,6 @@ from fabric.tasks import ConnectionCall
 from invoke.collection import Collection
 from invoke.exceptions import CollectionNotFound, Exit, ParseError, UnexpectedExit
 from invoke.loader import FilesystemLoader
-from invoke.parser import ParserContext
-from invoke.util import helpline
 from paramiko import RejectPolicy, SSHException
 
 from slurmfab import __version__
@@ -33,24 +29,12 @@ from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.exit_codes import FAILURE, WRONG_INPUT
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import fit
-from slurmfab.cli.tasks import GROUPS, TASKS, namespace
+from slurmfab.cli.tasks import TASKS, namespace, overview
 from slurmfab.cli.tasks.command import Command
+from slurmfab.cli.tasks.spelling import no_option, option_for_word, told
 from slurmfab.cluster.inventory.file_named import file_named
 
-SUMMARY = "slurmfab turns bare machines into a working Slurm cluster over SSH, and keeps it working."
-NO_CORE = ParserContext()  # no options in front of a task
-
-UNKNOWN = re.compile(r"No idea what '(.*)' is!")  # what Invoke's parser says of a word that it does not know
-NEAR = 0.7  # how much alike two words are, from 0 to 1, so that one is taken for the other
-
-DRY_RUN = ("--dry-run", "--dry", "--check", "--diff", "--noop", "-n", "-C", "-D")
-IN_OTHER_TOOLS = {
-    **dict.fromkeys(DRY_RUN, ("--dry-run", "--plan")),
-    **dict.fromkeys(("--inventory", "--inventory-file"), ("--cluster",)),
-    **dict.fromkeys(("--limit", "--subset", "--nodelist"), ("--hosts",)),
-}
-"""Options of Ansible, Puppet, make, apt and pdsh, and what means the same here, where a task has it."""
-
+HELP = ("--help", "-h")
 WITHOUT_EFFECT = {
     "identity": "--key, where the task has it, or ssh_config",
     "ssh-config": "~/.ssh/config",
@@ -62,55 +46,12 @@ WITHOUT_EFFECT = {
 }
 """Options of Fabric's that are for its own connections, and what our tasks have in their place."""
 
-FOR_WORDS = ("--hosts", "--run", "--drills", "--command")  # the options for what somebody may type as a bare word
-
-
-def told(error: ParseError, tasks: Collection) -> str:
-    """What Invoke's parser did not understand, with what was meant, and where to look."""
-    name = error.context.name if error.context else None
-    flags = [*error.context.flags] if error.context else []
-    see = f" See: {FAB} {name} --help." if name else f" All tasks: {FAB} --list."
-    found = UNKNOWN.fullmatch(str(error))
-    if not found:
-        needed = error.context.missing_positional_args if error.context else []
-        told = f"{name} needs {needed[0].name.upper()}: {needed[0].help}" if needed else str(error)
-        return f"{told.rstrip('!.')}.{see}"
-    word = found[1]
-    if word.startswith("-"):
-        same = next((one for one in IN_OTHER_TOOLS.get(word, ()) if one in flags), "")
-        advice = f" Here it is {same}." if same else meant(word, flags)
-        if word in DRY_RUN and (name == "deploy" or not same):
-            advice = f" {FAB} plan shows what deploy would do, and changes nothing."
-        return f"{name or FAB} has no option {word}.{advice}{see}"
-    near = meant(word, [*tasks.task_names, *(alias for aliases in tasks.task_names.values() for alias in aliases)])
-    if not name or near:
-        return f"There is no task {word}.{near} All tasks: {FAB} --list."
-    option = next((one for one in FOR_WORDS if one in flags), "")
-    return f"{name} takes no further word, but here is {word}.{f' It goes by {option} {word}.' if option else ''}{see}"
-
-
-def meant(word: str, known: list[str]) -> str:
-    """A question with the known word that is most like a misspelt one, behind a space; empty if none is."""
-    near = get_close_matches(word, known, n=1, cutoff=NEAR)
-    return f" Did you mean {near[0]}?" if near else ""
-
-
-def overview(tasks: Collection) -> str:
-    """All tasks in groups, those of the site as the last one, a line each, under a sentence about the program."""
-    groups = [(title, [(one.name, helpline(one) or "") for one in members]) for title, members in GROUPS]
-    site = [(name, helpline(tasks[name]) or "") for name in tasks.task_names if name not in TASKS]
-    groups += [("Tasks of the fabfile", site)] if site else []
-    width = max(len(name) for _, members in groups for name, _ in members)
-    lines = [SUMMARY]
-    for title, members in groups:
-        lines += ["", f"{title}:", *(f"  {name:{width}}   {text}".rstrip() for name, text in members)]
-    return "\n".join([*lines, "", f"Help for one task: {FAB} TASK --help. Options in front of a task: {FAB} --help."])
-
 
 class Program(Fab):  # type: ignore[misc] # Fabric has no types
     """Fabric's program, with our tasks beside those of a fabfile."""
 
     def __init__(self) -> None:
+        Executor.program = self
         parts = {"loader_class": Fabfiles, "executor_class": Executor, "config_class": Config}
         super().__init__(__version__, name="slurmfab", binary="slurmfab", **parts)
 
@@ -120,6 +61,9 @@ class Program(Fab):  # type: ignore[misc] # Fabric has no types
         try:
             yield
         except ParseError as error:
+            if error.context and option_for_word(error.context) in HELP:
+                self.print_task_help(str(error.context.name))
+                raise Exit from None
             raise Exit(fit(told(error, self.collection), sys.stderr), WRONG_INPUT) from None
         except (ValueError, TypeError) as error:
             raise Exit(fit(f"The fabfile: {error}", sys.stderr), WRONG_INPUT) from None
@@ -271,6 +215,8 @@ class OnHost(fabric.Task):  # type: ignore[misc]
 class Executor(OnKnownHosts):
     """Carries out tasks for `fab` and `slurmfab`: those of a site as Fabric does, and ours once, whatever the hosts."""
 
+    program: ClassVar[Any]  # the program that runs
+
     def execute(self, *tasks: Any) -> Any:
         """Carry out tasks. Raises Exit with one message for what went wrong, behind a traceback of site code."""
         interrupts.raise_again()
@@ -298,6 +244,9 @@ class Executor(OnKnownHosts):
             return super().expand_calls(calls, apply_hosts)  # type: ignore[no-any-return]
         rest, self.core.remainder = self.core.remainder, ""
         for call in ours:
+            words = (str(call.kwargs[one.name]) for one in call.task.words)
+            if flag := next((word for word in words if word.startswith("-") and word != "-"), ""):
+                self.refuse_option(call.task, flag)
             if why := self.why_wrong(call.task, rest):
                 raise Exit(why, WRONG_INPUT)
             if len(calls) > 1 and (call.task.name == "help" or call.task.rest):
@@ -313,6 +262,14 @@ class Executor(OnKnownHosts):
         for call in calls:
             expanded += [call] if call in ours else super().expand_calls([call], apply_hosts)
         return expanded
+
+    def refuse_option(self, task: Command, flag: str) -> NoReturn:
+        """Show the help, or end: Invoke takes what stands behind a task that needs a word for this word."""
+        if flag in HELP:
+            self.program.print_task_help(task.name)
+            raise Exit
+        known = [flag for one in task.parameters for flag in one.flags]
+        raise Exit(fit(no_option(task.name, flag, known), sys.stderr), WRONG_INPUT)
 
     def why_wrong(self, task: Command, rest: str) -> str:
         """What in front of a task of ours, or behind `--`, is nothing for it; empty if all is right."""

@@ -127,7 +127,7 @@ def test_nodes_that_only_the_controller_reaches_when_it_is_the_relay_then_are_de
 def test_checks_and_ssh_when_nodes_are_behind_a_relay_then_reach_them(far: Far) -> None:
     far.relays("ctl")
     succeeded(far.hosts.slurmfab("check-cluster", "--only", "reachable,munge"))
-    assert far.hosts.slurmfab("ssh", "n3", "hostname").stdout.strip() == "n3"
+    assert far.hosts.slurmfab("ssh", "n3", "--", "hostname").stdout.strip() == "n3"
 
 
 def test_a_relay_when_hosts_behind_it_are_logged_in_to_again_and_again_then_keeps_its_connection(far: Far) -> None:

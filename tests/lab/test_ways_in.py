@@ -237,10 +237,10 @@ def test_a_key_in_an_agent_when_no_key_is_named_then_it_is_used(
 
 
 def test_ssh_when_asked_for_a_host_then_runs_the_command_there_and_ends_with_its_code(hosts: DeployedLab) -> None:
-    done = hosts.slurmfab("ssh", "n1", "hostname; id -un")
+    done = hosts.slurmfab("ssh", "n1", "--", "hostname; id -un")
     assert (done.returncode, done.stdout) == (0, "n1\nadmin\n"), words_of(done)
-    assert hosts.slurmfab("ssh", "n1", "exit 7").returncode == 7
-    unknown = hosts.slurmfab("ssh", "n9", "true")
+    assert hosts.slurmfab("ssh", "n1", "--", "exit 7").returncode == 7
+    unknown = hosts.slurmfab("ssh", "n9", "--", "true")
     assert (unknown.returncode, "n9: not in " in unknown.stderr) == (2, True)
 
 

@@ -9,9 +9,11 @@ from typing import Any
 from invoke.collection import Collection
 from invoke.exceptions import Exit
 from invoke.tasks import Task
+from invoke.util import helpline
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.exit_codes import WRONG_INPUT
+from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks import (
     backup,
     bundle,
@@ -44,8 +46,6 @@ def help(_common: Common) -> None:
     Examples:
         fab help
     """
-    from slurmfab.cli.program import overview
-
     print(overview(namespace))  # noqa: T201 - the answer
 
 
@@ -119,6 +119,20 @@ GROUPS: tuple[Group, ...] = (
 """All tasks, in the order in which they are shown."""
 
 TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}  # all tasks by their names
+
+SUMMARY = "slurmfab turns bare machines into a working Slurm cluster over SSH, and keeps it working."
+
+
+def overview(tasks: Collection) -> str:
+    """All tasks in groups, those of the site as the last one, a line each, under a sentence about the program."""
+    groups = [(title, [(one.name, helpline(one) or "") for one in members]) for title, members in GROUPS]
+    site = [(name, helpline(tasks[name]) or "") for name in tasks.task_names if name not in TASKS]
+    groups += [("Tasks of the fabfile", site)] if site else []
+    width = max(len(name) for _, members in groups for name, _ in members)
+    lines = [SUMMARY]
+    for title, members in groups:
+        lines += ["", f"{title}:", *(f"  {name:{width}}   {text}".rstrip() for name, text in members)]
+    return "\n".join([*lines, "", f"Help for one task: {FAB} TASK --help. Options in front of a task: {FAB} --help."])
 
 
 class Namespace(Collection):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from fabric.tasks import Task
 from invoke.context import Context
 from invoke.exceptions import Exit
-from invoke.parser import Argument
+from invoke.parser.argument import Argument
 
 from slurmfab.base import atomic_file, interrupts
 from slurmfab.base.errors import InputError, SlurmfabError
@@ -60,7 +60,7 @@ class Parameter(NamedTuple):
         return not isinstance(self.default, bool)
 
 
-class Command(Task):
+class Command(Task):  # type: ignore[misc] # Fabric has no types
     """A task of ours, whose words and options are those that `command` declares.
 
     Args:

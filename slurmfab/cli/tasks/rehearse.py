@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from invoke.exceptions import ParseError
-from invoke.parser import Parser
+from invoke.parser.context import ParserContext
+from invoke.parser.parser import Parser
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks.command import HOSTS_ELSEWHERE, command, number
 from slurmfab.cli.tasks.options import COMMON, CONNECTION, Common
+from slurmfab.cli.tasks.spelling import told
 
 if TYPE_CHECKING:
     from slurmfab.commands.rehearse import rehearsing
@@ -93,7 +95,6 @@ def rehearse(
 
 def read(words: Sequence[str]) -> Inside:
     """The command behind `--`, read by Invoke's parser; InputError if there is none, or a word of it is wrong."""
-    from slurmfab.cli import program
     from slurmfab.cli.tasks import namespace
 
     if not words:
@@ -101,9 +102,9 @@ def read(words: Sequence[str]) -> Inside:
             f"rehearse needs a command behind --: {FAB} rehearse -- deploy. These can be: {', '.join(REFUSED)}."
         )
     try:
-        contexts = Parser(namespace.to_contexts(), program.NO_CORE, ignore_unknown=False).parse_argv([*words])[1:]
+        contexts = Parser(namespace.to_contexts(), ParserContext()).parse_argv([*words])[1:]
     except ParseError as error:
-        raise InputError(program.told(error, namespace)) from None
+        raise InputError(told(error, namespace)) from None
     if len(contexts) != 1:
         raise InputError("Name one command behind --, with its words and options.")
     (read,) = contexts
