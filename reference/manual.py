@@ -24,6 +24,7 @@ FILES = (
 )
 ENVIRONMENT = (
     ("SLURMFAB_CLUSTER", "The cluster file, where --cluster names none."),
+    ("SLURMFAB_FABFILE", "With the value no, slurmfab loads no fabfile.py."),
     ("SLURMFAB_UBUNTU_MIRROR", "Where lab-up finds packages for hosts with Ubuntu: http://MIRROR/ubuntu."),
     ("NO_COLOR", "No colours, if it is set."),
 )

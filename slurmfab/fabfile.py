@@ -27,5 +27,5 @@ if IS_FAB:
     for entry in sorted({*before} - {*sys.path}):
         program.Fabfiles.let_in(entry)
     FABRIC.config._set(_file_suffixes=program.Config.SUFFIXES)
-    FABRIC.executor_class = program.Executor
+    FABRIC.config.tasks.executor_class = program.EXECUTOR
     program.Executor.program = FABRIC

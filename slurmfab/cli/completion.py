@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import argcomplete
 from argcomplete.completers import DirectoriesCompleter, FilesCompleter
 from invoke.collection import Collection
 from invoke.parser.context import ParserContext, to_flag
@@ -95,8 +94,6 @@ def values(task: str, parameter: str, prefix: str, **_: Any) -> list[str]:
         from slurmfab.lab import layout
 
         known = sorted(one.name for one in layout.LABS.glob("*/"))
-    if kind in (raw_names.HOSTS, raw_names.NODES, NEW_HOSTS) and word.startswith("@"):
-        return [f"{before}@{one}" for one in FilesCompleter()(word[1:])]
     return [f"{before}{one}" for one in known if one.startswith(word) and one not in before.split(",")]
 
 
@@ -122,15 +119,15 @@ def hosts_of_ssh_config() -> Iterator[str]:
             yield from (name for name in line.split() if not re.search(r"[*?!#\"]", name))
 
 
-def complete(tasks: Collection, core: ParserContext) -> None:
-    """Answer the shell and end, where it asks by the variables of argcomplete."""
+def parser_of(tasks: Collection, core: ParserContext) -> ArgumentParser:
+    """Invoke's tasks and options as argcomplete looks at them; nothing else is read by this parser."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     add(parser, core)
     below = parser.add_subparsers()
     for context in tasks.to_contexts():
         text = (helpline(tasks[str(context.name)]) or "").replace("%", "%%")
         add(below.add_parser(str(context.name), add_help=False, allow_abbrev=False, help=text), context)
-    argcomplete.autocomplete(parser, always_complete_options=False)
+    return parser
 
 
 def add(parser: ArgumentParser, context: ParserContext) -> None:

@@ -21,12 +21,12 @@ from fabric.tasks import ConnectionCall
 from invoke.collection import Collection
 from invoke.exceptions import CollectionNotFound, Exit, ParseError, UnexpectedExit
 from invoke.loader import FilesystemLoader
-from paramiko import RejectPolicy, SSHException
+from paramiko import ConfigParseError, RejectPolicy, SSHException
 
 from slurmfab import __version__
 from slurmfab.base import interrupts, surroundings
 from slurmfab.base.errors import SlurmfabError
-from slurmfab.base.exit_codes import FAILURE, WRONG_INPUT
+from slurmfab.base.exit_codes import DONE, FAILURE, WRONG_INPUT
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import fit
 from slurmfab.cli.tasks import TASKS, namespace, overview
@@ -34,6 +34,7 @@ from slurmfab.cli.tasks.command import Command
 from slurmfab.cli.tasks.spelling import no_option, option_for_word, told
 from slurmfab.cluster.inventory.file_named import file_named
 
+EXECUTOR = f"{__name__}.Executor"  # by Invoke's own setting; no file has another one for our tasks
 HELP = ("--help", "-h")
 WITHOUT_EFFECT = {
     "identity": "--key, where the task has it, or ssh_config",
@@ -52,8 +53,7 @@ class Program(Fab):  # type: ignore[misc] # Fabric has no types
 
     def __init__(self) -> None:
         Executor.program = self
-        parts = {"loader_class": Fabfiles, "executor_class": Executor, "config_class": Config}
-        super().__init__(__version__, name="slurmfab", binary="slurmfab", **parts)
+        super().__init__(__version__, name="slurmfab", binary="slurmfab", loader_class=Fabfiles, config_class=Config)
 
     @contextmanager
     def telling(self) -> Iterator[None]:
@@ -64,12 +64,18 @@ class Program(Fab):  # type: ignore[misc] # Fabric has no types
             if error.context and option_for_word(error.context) in HELP:
                 self.print_task_help(str(error.context.name))
                 raise Exit from None
-            raise Exit(fit(told(error, self.collection), sys.stderr), WRONG_INPUT) from None
+            raise Exit(fit(told(error, getattr(self, "collection", namespace)), sys.stderr), WRONG_INPUT) from None
         except (ValueError, TypeError) as error:
             raise Exit(fit(f"The fabfile: {error}", sys.stderr), WRONG_INPUT) from None
 
+    def parse_core(self, argv: list[str] | None) -> None:
+        """Read the options in front of the tasks."""
+        with self.telling():
+            super().parse_core(argv)
+
     def load_collection(self) -> None:
         """Take the tasks of the fabfile, and ours."""
+        self.config.tasks.executor_class = EXECUTOR
         loader = Fabfiles(config=self.config, start=self.args["search-root"].value)
         if self._remainder_only or not (self.args.collection.value or loader.is_there()):
             self.collection = Collection() if self._remainder_only else namespace
@@ -89,9 +95,12 @@ class Program(Fab):  # type: ignore[misc] # Fabric has no types
             is_fab = Path(os.environ["COMP_LINE"].split(" ")[0]).name == "fab"
             if is_fab and self.collection is namespace:  # the fabfile is of another kind, or there is none
                 raise Exit
+            import argcomplete
+
             from slurmfab.cli import completion
 
-            completion.complete(self.collection, self.initial_context)
+            parser = completion.parser_of(self.collection, self.initial_context)
+            argcomplete.autocomplete(parser, always_complete_options=False)
 
     def parse_tasks(self) -> None:
         """Read the tasks and their options."""
@@ -102,6 +111,14 @@ class Program(Fab):  # type: ignore[misc] # Fabric has no types
         """Show what the options in front of the tasks ask for."""
         with self.telling():
             super().parse_cleanup()
+
+    def update_config(self) -> None:
+        """Load what the options name, and ssh_config."""
+        try:
+            super().update_config()
+        except (ConfigParseError, OSError, UnicodeDecodeError) as error:
+            place = self.args["ssh-config"].value or "~/.ssh/config or /etc/ssh/ssh_config"
+            raise Exit(fit(f"{place}: {error}", sys.stderr), WRONG_INPUT) from None
 
     def print_help(self) -> None:
         """Show all tasks, and the options in front of them."""
@@ -117,7 +134,11 @@ class Config(fabric.Config):  # type: ignore[misc]
     def load_project(self, merge: bool = True) -> None:
         """Load those beside the fabfile."""
         self._set(_file_suffixes=self.SUFFIXES)
-        super().load_project(merge)
+        try:
+            super().load_project(merge)
+        except Exception as error:  # of the library for YAML, or of the one for JSON
+            text = f"{self._project_prefix}fabric.yaml, .yml or .json: {error}"
+            raise Exit(fit(text, sys.stderr), WRONG_INPUT) from None
 
 
 class Fabfiles(FilesystemLoader):
@@ -125,6 +146,8 @@ class Fabfiles(FilesystemLoader):
 
     def is_there(self) -> bool:
         """Whether there is one to load; tells of one that others could write."""
+        if os.environ.get("SLURMFAB_FABFILE") == "no":
+            return False
         try:
             found = self.find(self.config.tasks.collection_name)
         except CollectionNotFound:
@@ -224,6 +247,9 @@ class Executor(OnKnownHosts):
             return super().execute(*tasks)
         except (Exit, UnexpectedExit, ParseError):
             raise
+        except BrokenPipeError:  # a reader of the output who leaves early is no error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise Exit(code=DONE) from None
         except SlurmfabError as error:
             raise Exit(fit(str(error), sys.stderr), error.exit_code) from None
         except NothingToDo as error:
@@ -253,7 +279,7 @@ class Executor(OnKnownHosts):
                 text = f"{call.task.name} stands alone. Nothing was done. The help of a task: {FAB} TASK --help."
                 raise Exit(text, WRONG_INPUT)
             if call.task.name == "help":
-                print(overview(self.collection))  # noqa: T201 - the answer
+                print(overview(self.collection), flush=True)  # noqa: T201 - the answer
                 raise Exit
             if hosts := self.core[0].args.hosts.value:
                 call.kwargs["hosts"] = call.kwargs.get("hosts") or hosts

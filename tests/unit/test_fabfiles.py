@@ -135,6 +135,14 @@ def test_a_fabfile_when_it_is_about_something_else_then_slurmfab_does_not_load_i
     assert run(place, "slurmfab", "--list")[::2] == (0, "")
 
 
+def test_a_fabfile_when_the_environment_forbids_it_then_slurmfab_does_not_load_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURMFAB_FABFILE", "no")
+    (place / "fabfile.py").write_text("raise RuntimeError  # for slurmfab\n")
+    assert run(place, "slurmfab", "--list")[::2] == (0, "")
+
+
 @pytest.mark.parametrize("open_to_others", ["fabfile.py", "."])
 def test_a_fabfile_when_others_may_write_it_then_slurmfab_does_not_load_it(place: Path, open_to_others: str) -> None:
     (place / "fabfile.py").write_text("raise RuntimeError  # for slurmfab\n")

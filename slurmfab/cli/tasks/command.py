@@ -18,7 +18,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 from invoke.parser.argument import Argument
 
-from slurmfab.base import atomic_file, interrupts
+from slurmfab.base import atomic_file, interrupts, surroundings
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.exit_codes import INTERRUPTED, WRONG_INPUT
 from slurmfab.base.program_name import FAB
@@ -104,13 +104,14 @@ class Command(Task):  # type: ignore[misc] # Fabric has no types
         """What Invoke calls; what is written meanwhile passes the filter for terminals. Raises Exit if it failed."""
         if context.config.run.dry:  # Invoke's own option, which would keep no task from changing hosts
             raise Exit(f"--dry (-R) has no effect on this task: {FAB} plan shows what deploy would do.", WRONG_INPUT)
-        streams = sys.stdout, sys.stderr
+        streams, path = (sys.stdout, sys.stderr), [*sys.path]
         guard_output()
+        surroundings.shut_out()  # the site's modules are for its own tasks
         try:
             self.call(**given)
             sys.stdout.flush()
         finally:
-            sys.stdout, sys.stderr = streams
+            (sys.stdout, sys.stderr), sys.path[:] = streams, path
 
     def call(self, **given: Any) -> None:
         """Carry it out with the values that were given, and the defaults of the others. Raises Exit if it failed."""

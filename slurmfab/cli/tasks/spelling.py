@@ -12,6 +12,7 @@ from invoke.parser.context import ParserContext
 from slurmfab.base.program_name import FAB
 
 UNKNOWN = re.compile(r"No idea what '(.*)' is!")  # what Invoke's parser says of a word that it does not know
+NO_VALUE = re.compile(r"Flag <Argument: (?:\w \()?([\w-]+).*> needed value")  # and of an option at the end of the line
 NEAR = 0.7  # how much alike two words are, from 0 to 1, so that one is taken for the other
 
 DRY_RUN = ("--dry-run", "--dry", "--check", "--diff", "--noop", "-n", "-C", "-D")
@@ -33,6 +34,8 @@ def told(error: ParseError, tasks: Collection) -> str:
         return no_option(name, word, [*context.flags])
     see = f" See: {FAB} {name} --help." if name else f" All tasks: {FAB} --list."
     found = UNKNOWN.fullmatch(str(error))
+    if without_value := NO_VALUE.search(str(error)):
+        return f"--{without_value[1]} needs a value.{see}"
     if not found:
         needed = context.missing_positional_args if context else []
         reason = f"{name} needs {str(needed[0].name).upper()}: {needed[0].help}" if needed else str(error)

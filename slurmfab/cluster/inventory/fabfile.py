@@ -14,10 +14,12 @@ TEXT = '''\
 """The tasks of slurmfab, and those of this site, for `fab` and `slurmfab`."""
 import sys
 
-sys.path.append(sys.path.pop(0))  # Fabric puts this directory first, where a file could have the name of any module
+here = sys.path.pop(0)  # Fabric puts this directory first, where a file could have the name of any module
 
 from fabric import task  # noqa: E402, F401
 from slurmfab import namespace  # noqa: E402, F401
+
+sys.path.append(here)
 
 # A task of your own, called by `fab hello` and, on hosts, by `fab -H n1,n2 hello`:
 #

@@ -21,7 +21,10 @@ from slurmfab.cli.tasks.spelling import told
         ("rotate-key", "Did you mean rotate-jwt-key?"),
         ("bakup", "Did you mean backup?"),
         ("deploy --acept-new-host-keys", "deploy has no option --acept-new-host-keys. Did you mean --accept-new-host"),
-        ("add-node --acept-new-host-keys n3", "add-node has no option --acept-new-host-keys. Did you mean --accept-new"),
+        (
+            "add-node --acept-new-host-keys n3",
+            "add-node has no option --acept-new-host-keys. Did you mean --accept-new",
+        ),
         ("deploy --hostz=n1", "deploy has no option --hostz. Did you mean --hosts? See: fab deploy --help."),
         ("deploy n7", "deploy takes no further word, but here is n7. It goes by --hosts n7. See: fab deploy --help."),
         ("history last", "history takes no further word, but here is last. It goes by --run last."),
