@@ -32,8 +32,8 @@ def lines() -> Iterator[str]:
              for number, one in EXIT_CODES.items()),
         ),
         "",
-        "`fab ssh` ends with the code of the command that ran on the host, or with 255. A command line that `fab`, which is",
-        "Fabric's, does not understand ends with Fabric's own 1; with `slurmfab` it is 2.",
+        "`fab ssh` ends with the code of the command that ran on the host, or with 255.",
+        "A command line that `fab` does not understand ends with 1, which is Fabric's own; `slurmfab` ends with 2.",
     )  # fmt: skip
     for number in EXIT_CODES:
         rows = tasks_by_meaning(number)

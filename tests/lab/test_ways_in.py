@@ -255,12 +255,17 @@ def test_a_task_of_the_site_when_called_with_hosts_then_runs_there_and_an_unknow
     addresses = {host: hosts.lab.host(host).address for host in ALL}
     words = [str(Path(sys.executable).with_name(program)), "-i", str(hosts.lab.ssh_key), "-H"]
     words += [",".join(f"admin@{address}" for address in addresses.values()), "where"]
-    call = {"cwd": person.directory, "env": person.environment, "capture_output": True, "text": True, "check": False}
-    done = subprocess.run(words, **call)  # type: ignore[call-overload]
+
+    def call() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            words, cwd=person.directory, env=person.environment, capture_output=True, text=True, check=False
+        )
+
+    done = call()
     assert (done.returncode, done.stdout, done.stderr) == (0, "ctl\nadmin\nn1\nadmin\nn2\nadmin\n", "")
     known = person.home / ".ssh/known_hosts"
     known.write_text("".join(line for line in known.read_text().splitlines(True) if addresses["n1"] not in line))
-    done = subprocess.run(words, **call)  # type: ignore[call-overload]
+    done = call()
     assert (done.returncode, done.stdout) == (1, "ctl\nadmin\nn2\nadmin\n"), words_of(done)
     assert done.stderr == f"{addresses['n1']}: Server '{addresses['n1']}' not found in known_hosts\n"
 
