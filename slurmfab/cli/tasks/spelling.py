@@ -23,7 +23,7 @@ IN_OTHER_TOOLS = {
 }
 """Options of Ansible, Puppet, make, apt and pdsh, and what means the same here, where a task has it."""
 
-FOR_WORDS = ("--hosts", "--run", "--drills", "--command")  # the options for what somebody may type as a bare word
+FOR_WORDS = ("--hosts", "--run", "--drills")  # the options for what somebody may type as a bare word
 
 
 def told(error: ParseError, tasks: Collection) -> str:
@@ -46,8 +46,9 @@ def told(error: ParseError, tasks: Collection) -> str:
     near = meant(word, [*tasks.task_names, *(alias for aliases in tasks.task_names.values() for alias in aliases)])
     if not name or near:
         return f"There is no task {word}.{near} All tasks: {FAB} --list."
-    option = next((one for one in FOR_WORDS if one in flags), "")
-    return f"{name} takes no further word, but here is {word}.{f' It goes by {option} {word}.' if option else ''}{see}"
+    option = next((f" It goes by {one} {word}." for one in FOR_WORDS if one in flags), "")
+    option = f" A command stands behind --: {FAB} {name} ... -- {word}." if getattr(tasks[name], "rest", "") else option
+    return f"{name} takes no further word, but here is {word}.{option}{see}"
 
 
 def option_for_word(context: ParserContext) -> str:
@@ -62,7 +63,7 @@ def no_option(task: str, flag: str, flags: list[str]) -> str:
     advice = f" Here it is {same}." if same else meant(flag, flags)
     if flag in DRY_RUN and (task == "deploy" or not same):
         advice = f" {FAB} plan shows what deploy would do, and changes nothing."
-    return f"{task} has no option {flag}.{advice} See: {FAB} {task} --help."
+    return f"{task} has no option {flag}.{advice} See: {FAB} {'' if task == FAB else f'{task} '}--help."
 
 
 def meant(word: str, known: list[str]) -> str:

@@ -36,6 +36,12 @@ from slurmfab.cli.tasks.spelling import told
         ("plan --inventory hosts.ini", "plan has no option --inventory. Here it is --cluster."),
         ("check-cluster --limit n1", "check-cluster has no option --limit. Here it is --hosts."),
         ("plan --hosts n1 --hosts n2", "plan takes no further word, but here is n2."),
+        (
+            "ssh n1 uptime",
+            "ssh takes no further word, but here is uptime. A command stands behind --: fab ssh ... -- upt",
+        ),
+        ("-e deploy", "fab has no option -e. See: fab --help."),
+        ("deploy --hosts", "--hosts needs a value. See: fab deploy --help."),
         ("deploy --yes=no", "deploy takes no further word, but here is no."),
         ("plan --drain-frist", "plan has no option --drain-frist. See: fab plan --help."),
     ],
