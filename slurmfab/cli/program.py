@@ -21,6 +21,7 @@ from fabric.tasks import ConnectionCall
 from invoke.collection import Collection
 from invoke.exceptions import CollectionNotFound, Exit, ParseError, UnexpectedExit
 from invoke.loader import FilesystemLoader
+from invoke.tasks import Call, Task
 from paramiko import ConfigParseError, RejectPolicy, SSHException
 
 from slurmfab import __version__
@@ -230,6 +231,10 @@ class OnHost(fabric.Task):  # type: ignore[misc]
         try:
             return self.task(context, *words, **given)
         except (OSError, EOFError, SSHException) as error:
+            opening = fabric.Connection.open.__code__
+            way = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
+            if isinstance(error, OSError) and opening not in way:  # it is about something else, such as a file here
+                raise
             self.unreached.append(context.host)
             print(fit(f"{context.host}: {error}", sys.stderr), file=sys.stderr)  # noqa: T201
             return None
@@ -265,15 +270,16 @@ class Executor(OnKnownHosts):
 
     def expand_calls(self, calls: list[Any], apply_hosts: bool = True) -> list[Any]:
         """The calls in their order; a task of the site is called for each host of -H, and one of ours once."""
-        ours = [call for call in calls if isinstance(getattr(call, "task", call), Command)]
+        calls = [Call(one) if isinstance(one, Task) else one for one in calls]
+        ours = [call for call in calls if isinstance(call.task, Command)]
         if not ours:
             return super().expand_calls(calls, apply_hosts)  # type: ignore[no-any-return]
         rest, self.core.remainder = self.core.remainder, ""
         for call in ours:
-            words = (str(call.kwargs[one.name]) for one in call.task.words)
+            words = (str(call.kwargs.get(one.name, "")) for one in call.task.words)
             if flag := next((word for word in words if word.startswith("-") and word != "-"), ""):
                 self.refuse_option(call.task, flag)
-            if why := self.why_wrong(call.task, rest):
+            if why := self.why_wrong(call.task, rest, apply_hosts):
                 raise Exit(why, WRONG_INPUT)
             if len(calls) > 1 and (call.task.name == "help" or call.task.rest):
                 text = f"{call.task.name} stands alone. Nothing was done. The help of a task: {FAB} TASK --help."
@@ -281,7 +287,7 @@ class Executor(OnKnownHosts):
             if call.task.name == "help":
                 print(overview(self.collection), flush=True)  # noqa: T201 - the answer
                 raise Exit
-            if hosts := self.core[0].args.hosts.value:
+            if apply_hosts and (hosts := self.core[0].args.hosts.value):
                 call.kwargs["hosts"] = call.kwargs.get("hosts") or hosts
             call.kwargs.update({call.task.rest: rest} if call.task.rest else {})
         expanded: list[Any] = []
@@ -297,12 +303,12 @@ class Executor(OnKnownHosts):
         known = [flag for one in task.parameters for flag in one.flags]
         raise Exit(fit(no_option(task.name, flag, known), sys.stderr), WRONG_INPUT)
 
-    def why_wrong(self, task: Command, rest: str) -> str:
+    def why_wrong(self, task: Command, rest: str, apply_hosts: bool) -> str:
         """What in front of a task of ours, or behind `--`, is nothing for it; empty if all is right."""
         core = self.core[0].args
         if rest and not task.rest:
             return f"{task.name} reads no words behind --, and here is {rest}."
-        if core.hosts.value and "hosts" not in {one.name for one in task.parameters}:
+        if apply_hosts and core.hosts.value and "hosts" not in {one.name for one in task.parameters}:
             return f"{task.name} takes no hosts, and here is {core.hosts.value}."
         for option, other in WITHOUT_EFFECT.items():
             if core[option].value:

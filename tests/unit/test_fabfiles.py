@@ -31,8 +31,18 @@ def driver(c):
 def boom(c):
     raise ZeroDivisionError("no node left")
 
+@task(pre=[namespace["plan"]])
+def planned(c):
+    print("never")
+
+@task(hosts=["root@127.0.0.1:1"])
+def broken(c):
+    open("/no/such/file")
+
 namespace.add_task(scratch)
 namespace.add_task(driver)
+namespace.add_task(planned)
+namespace.add_task(broken)
 namespace.add_task(boom)
 gpu = Collection("gpu")
 gpu.add_task(scratch, name="room")
@@ -69,11 +79,19 @@ def test_a_task_of_the_site_when_added_to_our_namespace_then_works_beside_ours(p
     (place / "fabfile.py").write_text(TEXT + OWN)
     assert run(place, program, "scratch", "--on", "gpu") == (0, "scratch of gpu beside\n", "")
     assert run(place, program, "gpu.room") == (0, "scratch of compute beside\n", "")
-    code, _, err = run(place, program, "scratch", "deploy")
-    assert (code, "There is no cluster file configs/cluster.yaml" in err) == (2, True)
+    for words in (("scratch", "deploy"), ("planned",)):
+        code, _, err = run(place, program, *words)
+        assert (code, "There is no cluster file configs/cluster.yaml" in err) == (2, True), err
     assert "  scratch            Show the room on /scratch.\n" in run(place, program, "--list")[1]
     assert "Tasks of the fabfile:\n  scratch " in run(place, program, "help")[1]
     assert "Show the room on /scratch." in run(place, program, "scratch", "--help")[1]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_fabfile_of_an_earlier_slurmfab_when_it_is_still_there_then_works(place: Path, program: str) -> None:
+    (place / "fabfile.py").write_text("import sys\n\ndel sys.path[0]\nfrom slurmfab.fabfile import namespace\n")
+    code, out, err = run(place, program, "help")
+    assert (code, "  deploy " in out, err) == (0, True, "")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -95,6 +113,8 @@ def test_a_task_when_it_raises_then_its_own_traceback_is_shown_and_none_of_ours(
     assert code == 2
     assert err.count("  File ") == err.count(f'File "{place}/fabfile.py"') == 1
     assert err.endswith("A task of the fabfile failed: ZeroDivisionError: no node left\n")
+    code, _, err = run(place, program, "broken")
+    assert (code, err.splitlines()[-1].partition(": [")[0]) == (2, "A task of the fabfile failed: FileNotFoundError")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
