@@ -24,7 +24,7 @@ class Ended(NamedTuple):
 def call(name: str, lines: list[list[str]], directory: Path, environment: dict[str, str]) -> list[Ended]:
     """How a program ends with each command line, one after the other."""
     done = subprocess.run(
-        [sys.executable, __file__, name], input=json.dumps(lines), cwd=directory, env=environment, capture_output=True,
+        [sys.executable, __file__, name], input=json.dumps(lines), cwd=directory, env=environment, stdout=subprocess.PIPE,
         text=True, timeout=300, check=True,
     )  # fmt: skip
     return [Ended(*one) for one in json.loads(done.stdout)]
@@ -44,6 +44,7 @@ def answer(name: str, lines: list[list[str]]) -> list[Ended]:
     ended = []
     for words in lines:
         out, err, code = io.StringIO(), io.StringIO(), 0
+        sys.modules.pop("slurmfab.fabfile", None)  # which sets Fabric's program up, and each run has new settings
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
                 program.run([name, *words])

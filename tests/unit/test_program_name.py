@@ -20,6 +20,7 @@ WRITTEN_TO_FILES = {
     "core/engine/saved_plan.py": ["slurmfab plan"],  # the name of the format
     "cluster/inventory/backups.py": ["fab backup"],  # in the JSON schema
     "cluster/inventory/cluster.py": ["fab bundle"],  # the same
+    "cluster/inventory/fabfile.py": ["slurmfab import"],  # the statement of Python
     "commands/init/asking.py": ["fab add-user"],  # in a new cluster file
     "cluster/inventory/edits/writing.py": ["fab plan", "fab deploy"],  # in the first lines of a new cluster file
     "commands/import_cluster/cluster_text.py": ["fab plan", "fab deploy"],  # the same of an imported one
