@@ -24,8 +24,8 @@ class Ended(NamedTuple):
 def call(name: str, lines: list[list[str]], directory: Path, environment: dict[str, str]) -> list[Ended]:
     """How a program ends with each command line, one after the other."""
     done = subprocess.run(
-        [sys.executable, __file__, name], input=json.dumps(lines), cwd=directory, env=environment, stdout=subprocess.PIPE,
-        text=True, timeout=300, check=True,
+        [sys.executable, __file__, name], input=json.dumps(lines), cwd=directory, env=environment,
+        stdout=subprocess.PIPE, text=True, timeout=300, check=True,
     )  # fmt: skip
     return [Ended(*one) for one in json.loads(done.stdout)]
 
