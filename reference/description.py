@@ -15,13 +15,14 @@ EXAMPLES = "Examples:"  # the first line of the docstring's part with examples
 
 VALUES = {
     "address": "ADDRESS", "adopt": "WHAT", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD",
-    "by": "KEYS", "cluster": "FILE", "controller": "HOST", "csv": "FILE", "database": "FILE",
+    "by": "KEYS", "cluster": "FILE", "controller": "HOST", "csv": "FILE", "database": "FILE", "destination": "PATH",
+    "exclude": "WORDS", "group": "GROUP", "mode": "MODE", "owner": "USER",
     "drills": "NAMES", "fingerprint": "FINGERPRINT", "from": "HOST", "gateway": "HOST",
     "gpu_nodes": "HOSTS", "homes": "SERVER:PATH", "host": "HOST", "hosts": "HOSTS", "html": "FILE",
     "idle_minutes": "MINUTES", "interface": "NAME", "json": "FILE",
     "junit": "FILE", "key": "FILE", "kill": "NUMBER", "like": "HOST", "login": "HOSTS",
-    "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "only": "NAMES", "output": "PATH", "partition": "NAMES",
-    "plan": "FILE", "port": "PORT", "power_cut": "HOST",
+    "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "on": "WORDS", "only": "NAMES", "output": "PATH",
+    "partition": "NAMES", "plan": "FILE", "port": "PORT", "power_cut": "HOST",
     "repeat": "NUMBER", "run": "RUN", "save": "FILE", "since": "TIME",
     "slurm": "VERSION", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
     "user": "USER", "users": "NAMES", "wait": "MINUTES",
@@ -31,6 +32,7 @@ VALUES = {
 VALUES_OF_TASKS = {
     ("init", "nodes"): "HOSTS",
     ("quickcheck", "timeout"): "SECONDS",
+    ("run", "timeout"): "SECONDS",
     ("user-guide", "output"): "DIRECTORY",
 }
 """Where an option of a task takes another value than options of its name do."""

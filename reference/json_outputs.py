@@ -23,6 +23,8 @@ from slurmfab.commands.import_cluster.importing import Imported
 from slurmfab.commands.logs.showing import Logs
 from slurmfab.commands.quickcheck.lines import Summary
 from slurmfab.commands.rehearse.verdict import Rehearsal
+from slurmfab.commands.remote.putting import PutOnHosts
+from slurmfab.commands.remote.running import RanOnHosts
 from slurmfab.commands.support_bundle.making import Written
 from slurmfab.commands.update.plan import UpdatePlan
 from slurmfab.commands.upgrade.plan import UpgradePlan
@@ -79,6 +81,8 @@ OUTPUTS = (
     Output("doctor", "Doctor", Diagnosis, ("doctor",)),
     Output("support-bundle", "Support bundle", Written, ("support-bundle",)),
     Output("upgrade-plan", "Plan of an upgrade", UpgradePlan, ("upgrade --plan",)),
+    Output("run-on-hosts", "A command on hosts", RanOnHosts, ("run",)),
+    Output("put-on-hosts", "A file on hosts", PutOnHosts, ("put",)),
 )
 """The JSON outputs of tasks, in their order."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
 
 from benchmarks import light_hosts
 from benchmarks.clusters import NOTHING_CHANGED
@@ -18,6 +20,7 @@ from slurmfab.lab import LabSpec
 
 LAB_UP = "lab-up"
 RELAYED = "slurmfab, all through ctl"
+RUN, CLUSH, PDSH = "fab run true", "clush true", "pdsh true"
 MOST_MEMORY = 300
 MOST_PROCESSORS = 12
 """Milliseconds of the deployer's processors for each host."""
@@ -54,6 +57,14 @@ class Many:
         yield Way(SLURMFAB, lambda: timed(deploy))
         relayed = (*PROGRAM, "deploy", "--cluster", str(light_hosts.with_relay(hosts.file)))
         yield Way(RELAYED, lambda: timed(relayed))
+        run = (*PROGRAM, "run", "true", "--cluster", str(hosts.file))
+        yield Way(RUN, lambda: timed(run))
+        names, config = ",".join(hosts.access.names), f"-F {hosts.access.config}"
+        clush = ("clush", "-w", names, "-f", str(FAN_OUT), "-q", "-b", "-o", config, "true")
+        pdsh = ("env", f"PDSH_SSH_ARGS_APPEND={config}", "pdsh", "-R", "ssh", "-f", str(FAN_OUT), "-w", names, "true")
+        for name, words in ((CLUSH, clush), (PDSH, pdsh)):
+            if shutil.which(name.split()[0]):
+                yield Way(name, partial(timed, words), is_peer=True)
 
     def end(self, _: Setting) -> None:
         """Take the hosts down."""
@@ -74,6 +85,9 @@ def scenario(count: int, places: int, title: str, rounds: int) -> Scenario:
             Target(SLURMFAB, at_most=MOST_PROCESSORS, unit=PROCESSORS, hosts=count),
             Target(RELAYED, SLURMFAB),
             Target(RELAYED, unit=PROCESSORS, hosts=count),
+            Target(RUN, CLUSH, 1.5),
+            Target(RUN, PDSH),
+            Target(RUN, unit=MEMORY),
         ),
         tidy=many.end,
         rounds=rounds,

@@ -17,14 +17,13 @@ from typing import Any, ClassVar, NoReturn
 import fabric
 from fabric.exceptions import GroupException, NothingToDo
 from fabric.main import Fab
-from fabric.tasks import ConnectionCall
 from invoke.collection import Collection
 from invoke.exceptions import CollectionNotFound, Exit, ParseError, UnexpectedExit
 from invoke.loader import FilesystemLoader
 from invoke.tasks import Call, Task
-from paramiko import ConfigParseError, RejectPolicy, SSHException
+from paramiko import ConfigParseError, SSHException
 
-from slurmfab import __version__
+from slurmfab import __version__, connections
 from slurmfab.base import interrupts, surroundings
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.exit_codes import DONE, FAILURE, WRONG_INPUT
@@ -187,8 +186,8 @@ class Fabfiles(FilesystemLoader):
             raise Exit(f"{path} cannot be loaded: see above.", WRONG_INPUT) from None
 
 
-class OnKnownHosts(fabric.Executor):  # type: ignore[misc]
-    """Fabric's executor with connections that accept no unknown SSH key; a host that is down keeps no other back."""
+class OnKnownHosts(connections.Executor):
+    """Connections that accept no unknown SSH key; a host that is down, of the cluster or not, keeps no other back."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -203,20 +202,9 @@ class OnKnownHosts(fabric.Executor):  # type: ignore[misc]
 
     def parameterize(self, call: Any, connection_init_kwargs: dict[str, Any]) -> Any:
         """The call for one host."""
-        made = call.clone(into=KnownHostCall, with_={"init_kwargs": connection_init_kwargs})
-        made.task = OnHost(call.task, self.unreached)
+        made = super().parameterize(call, connection_init_kwargs)
+        made.task = OnHost(made.task, self.unreached)
         return made
-
-
-class KnownHostCall(ConnectionCall):  # type: ignore[misc]
-    """A call on a host whose SSH key is known."""
-
-    def make_context(self, config: fabric.Config) -> fabric.Connection:
-        """The connection, as Fabric makes it, without its trust in every key."""
-        connection = super().make_context(config)
-        connection.client.load_system_host_keys()
-        connection.client.set_missing_host_key_policy(RejectPolicy())
-        return connection
 
 
 class OnHost(fabric.Task):  # type: ignore[misc]

@@ -19,6 +19,7 @@ OUTPUTS = {
     "drift": "drift",
     "logs ctl --since 1d": "logs",
     "history": "history",
+    "run true": "run-on-hosts",
     "doctor": "doctor",
 }
 """Tasks that change nothing, with the names of their schemas; other lab tests look at those that do."""

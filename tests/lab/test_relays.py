@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -128,6 +130,20 @@ def test_checks_and_ssh_when_nodes_are_behind_a_relay_then_reach_them(far: Far) 
     far.relays("ctl")
     succeeded(far.hosts.slurmfab("check-cluster", "--only", "reachable,munge"))
     assert far.hosts.slurmfab("ssh", "n3", "--", "hostname").stdout.strip() == "n3"
+
+
+GROUP = "from slurmfab import hosts; print(*sorted(one.stdout for one in hosts('compute').run('uname -n', hide=True).values()))"
+"""A Python text: asks all nodes by Fabric's connections."""
+
+
+def test_a_command_and_a_task_of_the_site_when_nodes_are_behind_a_relay_then_reach_them(far: Far) -> None:
+    far.relays("ctl")
+    names = sorted(NODES)
+    done = succeeded(far.hosts.slurmfab("run", "uname -n", "--on", "compute"))
+    assert done.stdout.splitlines() == [f"{node}: {node}" for node in names]
+    environment = {**os.environ, "SLURMFAB_CLUSTER": str(far.hosts.inventory_path)}
+    group = subprocess.run([sys.executable, "-c", GROUP], env=environment, capture_output=True, text=True, check=True)
+    assert group.stdout.split() == names
 
 
 def test_a_relay_when_hosts_behind_it_are_logged_in_to_again_and_again_then_keeps_its_connection(far: Far) -> None:

@@ -118,6 +118,21 @@ def test_sudo_with_a_password_when_it_comes_by_standard_input_then_every_host_an
     ended(person.slurmfab("plan", "--ask-sudo-password", stdin=password(hosts)), SOMETHING_TO_DO)
 
 
+def test_sudo_with_a_password_when_a_command_runs_on_hosts_then_it_is_roots_and_nothing_of_it_is_left(
+    hosts: DeployedLab, person: Person
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    done = person.slurmfab("run", "id -un", "--sudo", "--ask-sudo-password", stdin=password(hosts))
+    assert ended(done, 0).stdout == f"{fold(ALL)}: root\n"
+    assert ended(person.slurmfab("run", "id -un", "--on", "n1"), 0).stdout == "n1: admin\n"
+    late = ("run", "sleep 1000", "--sudo", "--ask-sudo-password", "--timeout", "2")
+    ended(person.slurmfab(*late, stdin=password(hosts)), 1)
+    for host in ALL:
+        hosts.until(host, "pgrep -fc 'sleep [1]000' || true", "0")
+    refused = ended(person.slurmfab("run", "id -un", "--sudo"), 1)
+    assert f"{fold(ALL)}: sudo asks for a password; give it with --ask-sudo-password." in words_of(refused)
+
+
 def test_sudo_with_a_password_when_there_is_a_terminal_then_asks_there_once_for_all_hosts(
     hosts: DeployedLab, person: Person
 ) -> None:
@@ -292,8 +307,9 @@ def test_a_gateway_when_the_cluster_file_names_it_then_the_others_are_reached_fr
     writes(person, hosts, by_key(hosts, f", gateway: admin@{gateway}"))
     before = {host: logins(hosts, host, gateway) for host in ("n1", "n2")}
     ended(person.slurmfab("plan"), SOMETHING_TO_DO)
+    assert ended(person.slurmfab("run", "uname -n", "--on", "n[1-2]"), 0).stdout == "n1: n1\nn2: n2\n"
     after = {host: logins(hosts, host, gateway) for host in before}
-    assert after == {host: count + 1 for host, count in before.items()}
+    assert after == {host: count + 2 for host, count in before.items()}
 
 
 def test_a_gateway_whose_key_is_unknown_when_used_then_it_is_named_with_its_fingerprint(

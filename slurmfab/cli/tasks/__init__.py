@@ -26,6 +26,7 @@ from slurmfab.cli.tasks import (
     nodes,
     people,
     rehearse,
+    remote,
     showing,
     ssh,
     support,
@@ -102,7 +103,7 @@ GROUPS: tuple[Group, ...] = (
     ),
     ("Nodes", (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot)),
     ("Updates and upgrades", (update.update, update.upgrade, rehearse.rehearse)),
-    ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
+    ("Commands and logins of your own", (remote.run, remote.put, ssh.ssh, ssh.ssh_config)),
     (
         "People and accounts",
         (people.add_user, people.remove_user, people.accounts_export, people.usage, people.close_runaways),

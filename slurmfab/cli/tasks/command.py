@@ -37,6 +37,7 @@ quarter of this number.
 HOSTS_ELSEWHERE = re.compile(r"^\s*-\s*$|(^|,)\s*@")  # a value of `hosts` that names a file or standard input
 FIRST_CONTACT = ("deploy", "plan")  # the tasks that need no cluster file
 ALL = tuple(COMMON)  # the names of all shared options
+SHORT = {"verbose": ("-v",), "exclude": ("-x",)}  # the short flags that there are
 
 
 class Parameter(NamedTuple):
@@ -52,7 +53,7 @@ class Parameter(NamedTuple):
     def flags(self) -> tuple[str, ...]:
         """As they are typed, the long one first."""
         long = f"--{self.name.strip('_').replace('_', '-')}"
-        return (long, "-v") if self.name == "verbose" else (long,)
+        return (long, *SHORT.get(self.name, ()))
 
     @property
     def takes_value(self) -> bool:

@@ -11,6 +11,7 @@ from slurmfab.commands.checks.results import cause_and_repair
 
 PREFIX = "own-"  # how the groups of these checks begin
 ALL = "own"  # the word that selects all of them
+CONFTEST = "conftest.py"  # fixtures and hooks of the site's own
 
 LOADS, TITLE = "file_loads", "the file with the site's own checks is used"
 """Name and title of the check of a file itself, which is a result only where it fails."""

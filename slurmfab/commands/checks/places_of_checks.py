@@ -10,8 +10,9 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.storage import mounts_of, places
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.checks.container_ways import CALLS
-from slurmfab.commands.checks.wanted import gpus_of, has_gres, sends_mail
+from slurmfab.commands.checks.wanted import has_gres, sends_mail
 from slurmfab.core.plan.phases.restarts import PASSES_SIGPIPE_ON
+from slurmfab.core.status.selection import gpus_of
 
 
 def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:

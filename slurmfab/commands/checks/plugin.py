@@ -25,7 +25,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -44,6 +44,7 @@ from slurmfab.commands.checks.hosts import CheckedHost, Shells
 from slurmfab.commands.checks.places_of_checks import places_of
 from slurmfab.commands.checks.release import OtherRelease, Remark
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
+from slurmfab.commands.checks.site_hosts import NOT_HERE, SiteHosts, needs_pytest
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.commands.checks.wanted import with_logs
 from slurmfab.hosts.fan_out import FAN_OUT
@@ -89,6 +90,7 @@ class Checks:
         self.unsound: dict[str, str] = {}
         self.other_release: set[str] = set()
         self.together: dict[str, list[pytest.Function]] = {}
+        self.by_pytest: dict[str, list[pytest.Function]] = {}  # the site's own, where pytest itself has to run them
         self.lost = {host: shell for host, shell in shells.items() if isinstance(shell, HostError)}
         self.known = {
             host: CheckedHost(host, shell) for host, shell in shells.items() if not isinstance(shell, HostError)
@@ -120,9 +122,13 @@ class Checks:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
         """Take the selected tests, grouped by check."""
+        names = {*self.places, *self.shared, "account"}
+        theirs = [item for item in items if self.is_own(item)]
+        has_more = (self.own / own.CONFTEST).exists() or any(needs_pytest(item, names) for item in theirs)
         for item in items:
             if self.is_wanted(item):
-                self.together.setdefault(self.check_of(item), []).append(item)
+                group = self.by_pytest if has_more and self.is_own(item) else self.together
+                group.setdefault(self.check_of(item), []).append(item)
 
     def pytest_exception_interact(self, node: pytest.Collector, call: pytest.CallInfo[Any]) -> None:
         """Take a file of the site's that cannot be loaded for a check that has failed."""
@@ -139,7 +145,7 @@ class Checks:
 
     def is_wanted(self, item: pytest.Function) -> bool:
         """Whether the user selected a test's host and its check."""
-        arguments = arguments_of(item)
+        arguments = {*arguments_of(item), *params_of(item)}  # a fixture of the site's may have asked for the place
         place = next((name for name in self.places if name in arguments), None)
         if place:
             is_about_us = params_of(item).get(place) in self.places[place]
@@ -155,7 +161,8 @@ class Checks:
     def unknown_words(self) -> tuple[str, ...]:
         """The words of `only` that match no check."""
         told = [(one.group, one.check) for one in self.results.values()]
-        known = [*told, *((group, name) for group, _, name in (check.partition(".") for check in self.together))]
+        checks = (*self.together, *self.by_pytest)
+        known = [*told, *((group, name) for group, _, name in (check.partition(".") for check in checks))]
         return tuple(word for word in self.only if not any(matches(word, *check) for check in known))
 
     def run_all(self) -> None:
@@ -235,8 +242,6 @@ class Checks:
     def arguments(self, item: pytest.Function) -> dict[str, Any]:
         """The arguments of a check; skips if what it needs does not work, HostError if it reports unreachability."""
         arguments, params = arguments_of(item), params_of(item)
-        unknown = [name for name in arguments if name not in params]
-        assert not unknown, f"the check has the argument {unknown[0]}, which checks are not given"
         hosts = {name: params[name] for name in arguments if name in self.places}
         needed = [*hosts.values(), *([self.controller] if {"controller", "slurm"} & set(arguments) else [])]
         concerned = {*hosts.values(), *(self.places["node"] if "nodes" in arguments else ())}
@@ -328,6 +333,52 @@ class Checks:
         params, name = params_of(item), item.originalname.removeprefix("test_")
         values = [str(value) for key, value in params.items() if key not in {*self.places, *self.shared}]
         return ".".join((f"{self.group_of(item)}.{name}", *values))
+
+
+def as_made(value: Any) -> Callable[[], Any]:
+    """A function that returns a value."""
+    return lambda: value
+
+
+class OwnRun(SiteHosts):
+    """A plugin of pytest, which runs a site's own checks itself, over the open shells; `Checks` gets the results.
+
+    One check runs on one host after the other, as fixtures of the site's may last for several.
+    """
+
+    def __init__(self, checks: Checks, chosen: Callable[[str], Iterable[str]]) -> None:
+        self.checks = checks
+        shared: dict[str, Callable[[], Any]] = {name: as_made(value) for name, value in checks.shared.items()}
+        shared["others"] = lambda: {name: host for name, host in checks.known.items() if name not in checks.lost}
+        shared["nodes"] = lambda: {node: checks.unsound.get(node, "") for node in checks.places["node"]}
+        super().__init__(checks.places, self.reachable, chosen, shared)
+
+    def reachable(self, name: str) -> CheckedHost:
+        """A host whose shell is open; a check of another one is skipped."""
+        if name in self.checks.lost:
+            pytest.skip(f"{name} is unreachable.")
+        return self.checks.known[name]
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave the selected tests."""
+        items[:] = [item for item in items if isinstance(item, pytest.Function) and self.checks.is_wanted(item)]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Function, call: pytest.CallInfo[None]) -> Any:
+        """Take the result of a check, from the first of its steps that did not pass, or from the check itself."""
+        report: pytest.TestReport = yield
+        if report.passed and report.when != "call":
+            return report
+        error = call.excinfo.value if call.excinfo else None
+        if report.skipped and hasattr(report, "wasxfail"):
+            error = pytest.skip.Exception(f"it is expected to fail: {report.wasxfail or 'no reason given'}.")
+        elif isinstance(error, pytest.FixtureLookupError):
+            error = LookupError(error.msg or f"fixture {error.argname!r} not found")
+        elif isinstance(error, pytest.fail.Exception) or (error is None and report.failed):
+            error = AssertionError(str(getattr(error, "msg", None) or report.longrepr))
+        if not (isinstance(error, pytest.skip.Exception) and error.msg == NOT_HERE):
+            self.checks.note([item], [self.checks.result(item, error, report.duration)])
+        return report
 
 
 def explained(error: BaseException, host: str) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from slurmfab.core.engine import missing_lock, session
 
 if TYPE_CHECKING:
     from slurmfab.commands.checks.plugin import Checks
+    from slurmfab.core.status.snapshot import Node
 
 CHECKS = Path(__file__).parent
 ORDER = (
@@ -76,12 +77,12 @@ ORDER = (
 WhenDone = Callable[[Inventory, CheckRun], None]  # gets the cluster and the results when the checks have run
 
 OPTIONS = (
-    *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--collect-only"),
+    *("-c", os.devnull, "--rootdir", str(CHECKS), "--import-mode=importlib"),
     *("--continue-on-collection-errors", "--capture=no", "--disable-plugin-autoload"),
     *("-p", "no:cacheprovider", "-p", "no:terminal"),
     *("-p", "no:unraisableexception", "-p", "no:threadexception"),  # they collect garbage, 50 ms and more each time
 )
-"""Options of pytest that keep a user's configuration, conftest files and plugins away."""
+"""Options of pytest that keep a user's configuration and plugins away, and conftest files from above the checks."""
 
 USERS_OPTIONS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
 """Environment variables that pytest would take options and plugins from."""
@@ -198,19 +199,51 @@ def run_checks(known: Inventory, checks: Checks) -> None:
     """
     for name in USERS_OPTIONS:
         os.environ.pop(name, None)
-    own_files = [path for path in own.files(known.path) if is_used(path, known, checks)]
+    conftest = own.directory(known.path) / own.CONFTEST
+    is_sound = not conftest.exists() or is_used(conftest, known, checks)
+    own_files = [path for path in own.files(known.path) if is_sound and is_used(path, known, checks)]
     with contextlib.redirect_stderr(io.StringIO()) as output, contextlib.redirect_stdout(output):
         # The messages of ours say what was compared; pytest says it for assertions of the site.
         collect(checks, CHECKS, [CHECKS], "plain", output)
         in_order = sorted(checks.together, key=lambda check: ORDER.index(check.partition(".")[0]))
         checks.together = {check: checks.together[check] for check in in_order}
         if own_files:
-            collect(checks, own_files[0].parent, own_files, "rewrite", output)
+            try:
+                collect(checks, own_files[0].parent, own_files, "rewrite", output)
+            except SlurmfabError:
+                errors = [
+                    line[1:].split("E  ")[-1].strip() for line in output.getvalue().splitlines() if line[:1] == "E"
+                ]
+                if not (errors and conftest.exists()):
+                    raise
+                checks.file_fails(conftest, f"it cannot be loaded: {errors[-1]}")
         unknown = checks.unknown_words()
         if unknown:
             groups = ", ".join((*ORDER, *map(own.group_of, own_files)))
             raise InputError(f"--only {','.join(unknown)}: no check is called that. Groups of checks: {groups}.")
+        last = {name: checks.together.pop(name) for name in [*checks.together] if checks.by_pytest and is_last(name)}
         checks.run_all()
+        if checks.by_pytest:
+            run_by_pytest(known, checks, own_files, output)
+            checks.together = last
+            checks.run_all()
+
+
+def is_last(check: str) -> bool:
+    """Whether a check comes after the site's own."""
+    return check.partition(".")[0] == ORDER[-1]
+
+
+def run_by_pytest(known: Inventory, checks: Checks, files: Sequence[Path], output: io.StringIO) -> None:
+    """Have pytest run the site's own checks, with their fixtures, conftest.py and marks."""
+    from slurmfab.commands.checks.plugin import OwnRun
+    from slurmfab.core.status import selection
+
+    def nodes() -> tuple[Node, ...]:
+        raise InputError("on(...): a check names hosts by their roles; states change while it runs.")
+
+    run = OwnRun(checks, lambda words: selection.chosen(known, words, nodes=nodes, option="on"))
+    call_pytest([run], files[0].parent, files, "rewrite", output)
 
 
 def is_used(path: Path, known: Inventory, checks: Checks) -> bool:
@@ -227,10 +260,18 @@ def collect(checks: Checks, top: Path, files: Sequence[Path], assertions: str, o
     `top`: the directory of the files; pytest would list all above it. `assertions`: `plain`, or `rewrite` for failed
     ones to tell what they compared. Raises SlurmfabError if it could not.
     """
+    kept_out = ("--noconftest",) if top == CHECKS else ()
+    call_pytest([checks], top, files, assertions, output, "--collect-only", *kept_out)
+
+
+def call_pytest(
+    plugins: Sequence[object], top: Path, files: Sequence[Path], assertions: str, output: io.StringIO, *more: str
+) -> None:
+    """Call pytest, see `collect`; `more`: further options."""
     import pytest  # slow to import
 
-    options = (*OPTIONS, "--confcutdir", str(top), f"--assert={assertions}")
-    code = pytest.main([*options, *map(str, files)], plugins=[checks])
+    options = (*OPTIONS, *more, "--confcutdir", str(top), f"--assert={assertions}")
+    code = pytest.main([*options, *map(str, files)], plugins=[*plugins])
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if code not in COLLECTED:

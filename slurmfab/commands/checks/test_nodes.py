@@ -20,9 +20,10 @@ from slurmfab.commands.checks.daemons import age_of, last_errors
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.results import REPAIR
 from slurmfab.commands.checks.slurm import Slurm
-from slurmfab.commands.checks.wanted import counts, deploy, gpu_count, gpus_of
+from slurmfab.commands.checks.wanted import counts, deploy, gpu_count
 from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
 from slurmfab.core.impact.hardware_changes import ECORES, differences
+from slurmfab.core.status.selection import gpus_of
 from slurmfab.on_hosts.agent.facts.hardware import EFFICIENCY
 from slurmfab.on_hosts.agent.nodes.states import flags
 

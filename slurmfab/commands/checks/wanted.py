@@ -187,14 +187,6 @@ def units_of(cluster: Cluster, host: str) -> tuple[str, ...]:
     )
 
 
-def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:
-    """The number of a node's GPUs by `Gres` of the cluster file, or else those that the lock has."""
-    settings = cluster.settings_of(node)
-    if any(key.lower() == "gres" for key in settings):
-        return gpu_count(setting(settings, "Gres"))
-    return len(lock.hosts[node].gpus) if node in lock.hosts else 0
-
-
 def has_gres(cluster: Cluster, node: str, name: str) -> bool:
     """Whether the cluster file has a kind of resource in the `Gres` of a node, such as `shard`."""
     entries = setting(cluster.settings_of(node), "Gres").split(",")

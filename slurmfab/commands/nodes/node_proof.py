@@ -14,9 +14,9 @@ from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks.container_ways import CALLS, make_script
 from slurmfab.commands.checks.gpu_probe import GONE, job_script
-from slurmfab.commands.checks.wanted import gpus_of
 from slurmfab.core.engine.actor import stamp
 from slurmfab.core.engine.run import Run
+from slurmfab.core.status.selection import gpus_of
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.nodes.acceptance import NodeAcceptance
 

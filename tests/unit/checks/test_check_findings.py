@@ -32,7 +32,8 @@ from slurmfab.commands.checks.applies import DoesNotApply, Drifted, kind_of
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.checks.slurm import Slurm, job_words
-from slurmfab.commands.checks.wanted import files, gpu_count, gpus_of
+from slurmfab.commands.checks.wanted import files, gpu_count
+from slurmfab.core.status.selection import gpus_of
 
 Skipped = pytest.skip.Exception
 

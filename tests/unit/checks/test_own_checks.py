@@ -121,7 +121,7 @@ BROKEN = """
 def test_a(host):
     host.nosuch
 
-def test_b(host, tmp_path):
+def test_b(host, nosuch):
     pass
 
 def test_c(controller):
@@ -133,8 +133,89 @@ def test_a_check_that_is_broken_itself_says_where(look: Look, own: Path) -> None
     (own / "test_mine.py").write_text(BROKEN)
     causes = {one.check: one.cause for one in look("own-mine").results if one.own}
     assert causes["a"] == "the check itself is broken (AttributeError: a host has no nosuch; test_mine.py, line 3)."
-    assert causes["b"] == "the check has the argument tmp_path, which checks are not given"
+    assert causes["b"] == "the check itself is broken (LookupError: fixture 'nosuch' not found; test_mine.py)."
     assert causes["c"] == "assert False"
+
+
+FIXTURES = {
+    "conftest.py": """
+import pytest
+
+made = []
+
+@pytest.fixture(scope="session")
+def wanted_mode():
+    made.append(1)
+    assert len(made) == 1
+    return 0o644
+
+def pytest_generate_tests(metafunc):
+    if "letter" in metafunc.fixturenames:
+        metafunc.parametrize("letter", ["a", "b"])
+""",
+    "test_rich.py": '''
+import pytest
+
+@pytest.fixture
+def motd(host):
+    return host.file("/etc/motd")
+
+def test_motd(motd, wanted_mode):
+    """the message of the day is ours"""
+    assert motd.mode == wanted_mode
+
+@pytest.mark.on("n2")
+def test_place(host, letter, tmp_path):
+    assert host.name == "n2"
+
+@pytest.mark.skipif(True, reason="not in summer")
+def test_heating(controller):
+    assert False
+
+@pytest.mark.xfail(reason="the new room")
+def test_room(node):
+    assert node.name == "n1", f"{node.name} is elsewhere"
+
+def test_said(controller):
+    pytest.fail("no licence. Repair: buy one")
+''',
+}
+"""A site's own checks with a conftest.py, fixtures, hooks and marks."""
+
+
+def test_own_checks_have_fixtures_a_conftest_and_marks(look: Look, own: Path) -> None:
+    for name, text in FIXTURES.items():
+        (own / name).write_text(text)
+        (own / name).chmod(0o644)
+    verdict = look("own")
+    motd = told(verdict, "motd")
+    assert [(one.host, one.outcome) for one in motd] == [("ctl", "passed"), ("n1", "passed"), ("n2", "failed")]
+    assert motd[2].cause == "assert 384 == 420, where 384 = <file /etc/motd>.mode"
+    assert motd[2].title == "the message of the day is ours"
+    places = [(one.host, one.outcome) for one in verdict.results if one.check.startswith("place.")]
+    assert places == [("n2", "passed")] * 2
+    assert [(one.outcome, one.cause) for one in told(verdict, "heating")] == [("not run", "not in summer")]
+    rooms = {one.host: (one.outcome, one.cause) for one in told(verdict, "room")}
+    assert rooms == {"n1": ("passed", ""), "n2": ("not run", "it is expected to fail: the new room.")}
+    (said,) = told(verdict, "said")
+    assert (said.outcome, said.cause, said.repair) == ("failed", "no licence.", "buy one")
+    assert [one.host for one in told(verdict, "nodes_have_room")] == ["n1", "n2"]  # those of other files, too
+    assert {one.check for one in look("own-rich", hosts=("n1",)).results if one.own} == {"motd", "room"}
+
+
+def test_a_conftest_that_others_may_write_is_not_run(look: Look, own: Path) -> None:
+    (own / "conftest.py").write_text(f"open('{own}/ran', 'w')\n")
+    (own / "conftest.py").chmod(0o646)
+    (refused,) = told(look("own"), "file_loads")
+    assert f"others may write to {own}/conftest.py" in refused.cause
+    assert not (own / "ran").exists()
+
+
+def test_a_conftest_that_cannot_be_loaded_is_told(look: Look, own: Path) -> None:
+    (own / "conftest.py").write_text("import nosuch\n")
+    (own / "conftest.py").chmod(0o644)
+    (refused,) = told(look("own"), "file_loads")
+    assert "conftest.py: it cannot be loaded: ModuleNotFoundError: No module named 'nosuch'" in refused.cause
 
 
 @pytest.mark.parametrize("place", ["checks/test_motd.py", "checks", "checks/__pycache__"])

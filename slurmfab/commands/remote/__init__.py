@@ -1,0 +1,1 @@
+"""Commands and files for many hosts at once."""
