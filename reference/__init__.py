@@ -11,7 +11,6 @@ from pathlib import Path
 from reference import (
     cluster_file,
     cluster_file_manual,
-    completion,
     exit_codes,
     json_outputs,
     manual,
@@ -34,7 +33,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     **json_outputs.schemas(),
     "platforms.md": platforms.page,
     **{f"../../man/{name}": page for name, page in manual.pages().items()},
-    "../../slurmfab/cli/completion/shipped/table.json": completion.table_text,
     "../../man/slurmfab-cluster-file.5": cluster_file_manual.page,
 }
 """The text of each file that is written from the code, by its path from docs/reference on."""

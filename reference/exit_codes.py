@@ -8,10 +8,10 @@ import pkgutil
 from collections.abc import Iterator
 
 import slurmfab
+from reference.description import all_tasks
 from reference.markdown import WRITTEN, anchor, code, plain, table, text_of
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.exit_codes import EXIT_CODES
-from slurmfab.cli.tasks import all_tasks
 
 
 def page() -> str:
@@ -33,6 +33,7 @@ def lines() -> Iterator[str]:
         ),
         "",
         "`fab ssh` ends with the code of the command that ran on the host, or with 255.",
+        "A command line that `fab` does not understand ends with 1, which is Fabric's own; `slurmfab` ends with 2.",
     )  # fmt: skip
     for number in EXIT_CODES:
         rows = tasks_by_meaning(number)

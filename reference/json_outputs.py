@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+from reference.description import all_tasks
 from reference.json_schemas import Maker
 from reference.markdown import WRITTEN, anchor, code, marked, table, text_of
-from slurmfab.cli.tasks import all_tasks
 from slurmfab.commands.accept import listing
 from slurmfab.commands.accept import results as accepted
 from slurmfab.commands.checks import results as checked

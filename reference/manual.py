@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import groupby
 
+from reference.description import Description, Option, all_tasks
 from slurmfab import __version__
 from slurmfab.base.exit_codes import EXIT_CODES
 from slurmfab.base.program_name import FAB
-from slurmfab.cli.tasks import all_tasks
-from slurmfab.cli.tasks.description import Description, Option
 
 PROGRAM = "slurmfab"
 """The program that a manual page is about; `fab` is Fabric's, with a page of its own."""
@@ -20,12 +19,12 @@ FILES = (
     ("configs/cluster.yaml", "The cluster file; --cluster or SLURMFAB_CLUSTER names another."),
     ("configs/cluster.lock.json", "What slurmfab found and decided: addresses, host keys, hardware, numbers of users."),
     ("configs/cluster.runs/", "Records of what was done to the cluster, when, and by whom."),
-    ("fabfile.py", "By this file fab finds the same tasks in its directory; slurmfab needs none."),
+    ("fabfile.py", "By this file fab finds the same tasks in its directory, and both find those of this site."),
     ("~/.ssh/config, ~/.ssh/known_hosts", "Are used as ssh(1) uses them."),
-    ("~/.cache/slurmfab/", "What completion keeps between two presses of TAB; may be deleted."),
 )
 ENVIRONMENT = (
     ("SLURMFAB_CLUSTER", "The cluster file, where --cluster names none."),
+    ("SLURMFAB_FABFILE", "With the value no, slurmfab loads no fabfile.py."),
     ("SLURMFAB_UBUNTU_MIRROR", "Where lab-up finds packages for hosts with Ubuntu: http://MIRROR/ubuntu."),
     ("NO_COLOR", "No colours, if it is set."),
 )
@@ -85,16 +84,17 @@ def about(task: Description) -> Iterator[str]:
     name = f"{PROGRAM}-{task.name}"
     yield from heading(name)
     yield from section("Name", f"{plain(name)} \\- {plain(task.summary.rstrip('.'))}")
-    words = [italic(word.name) if word.is_required else f"[{italic(word.name)}]" for word in task.words]
+    words = [italic(word.name) for word in task.words]
     options = [plain("[OPTIONS]")] if task.options else []
-    yield from section("Synopsis", " ".join([bold(f"{PROGRAM} {task.name}"), *words, *options]))
+    rest = [plain("--"), italic(task.rest.name)] if task.rest else []
+    yield from section("Synopsis", " ".join([bold(f"{PROGRAM} {task.name}"), *words, *options, *rest]))
     yield ".SH DESCRIPTION"
     yield plain(task.summary)
     for paragraph in task.paragraphs:
         yield from (".PP", plain(paragraph))
     if task.words or task.options:
         yield ".SH OPTIONS"
-    for word in task.words:
+    for word in (*task.words, *([task.rest] if task.rest else [])):
         yield from item(italic(word.name), sentence(word.help))
     for option in task.options:
         yield from item(flags(option), told(option))

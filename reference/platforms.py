@@ -53,6 +53,7 @@ EXPLAINED: Mapping[str, str] = {
     "cluster/inventory/site_packages.py": "packages of the site are named as for apt",
     "cluster/inventory/slurm_packages.py": "the key `slurm`, with its sources for apt",
     "lab/": LAB,
+    "cli/completion.py": LAB,
     "cli/tasks/lab.py": LAB,
     "commands/rehearse/hand_made.py": LAB,
     "core/plan/phases/files.py": "files of apt come before any package",

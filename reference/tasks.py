@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from reference.description import Description, Option, all_tasks
 from reference.markdown import WRITTEN, anchor, code, indented, plain, table, text_of
-from slurmfab.cli.tasks import all_tasks
-from slurmfab.cli.tasks.description import Description, Option
 
 
 def page() -> str:
@@ -20,7 +19,7 @@ def lines() -> Iterator[str]:
     yield from (
         "# Tasks",
         "",
-        f"`fab TASK` and `slurmfab TASK` are the same. `fab help TASK` shows what is below. {WRITTEN}",
+        f"`fab TASK` and `slurmfab TASK` are the same. `fab TASK --help` shows what is below. {WRITTEN}",
         "The [exit code](exit-codes.md) after Ctrl-C is 130, whatever the task.",
         "",
     )
@@ -39,8 +38,9 @@ def about(task: Description) -> Iterator[str]:
     yield from ("", f"### {task.name}", "", plain(task.summary), "", *indented([task.usage]), "")
     for paragraph in task.paragraphs:
         yield from (plain(paragraph), "")
-    if task.words:
-        yield from (*(word_line(word.name, word.help, is_required=word.is_required) for word in task.words), "")
+    words = (*task.words, *([task.rest] if task.rest else []))
+    if words:
+        yield from (*(f"- {code(word.name)}: {plain(word.help)}" for word in words), "")
     if task.options:
         yield from table(("option", "default", "meaning"), map(option_row, task.options))
     if task.examples:
@@ -48,11 +48,6 @@ def about(task: Description) -> Iterator[str]:
     yield ""
     rows = ((str(number), plain(meaning)) for number, meaning in sorted(task.exit_codes.items()))
     yield from table(("[exit code](exit-codes.md)", "meaning"), rows)
-
-
-def word_line(name: str, text: str, *, is_required: bool) -> str:
-    """An item of a list about a word behind the task's name."""
-    return f"- {code(name)}: {plain(text)}" + ("" if is_required else "; may be left out")
 
 
 def option_row(option: Option) -> tuple[str, str, str]:

@@ -200,7 +200,7 @@ def steps(directory: Path) -> Iterator[tuple[str, str]]:
     yield "check-cluster", "fab check-cluster --only nodes,jobs,gpus"
     for user, options in JOBS:
         job = f"sbatch --chdir=/tmp --output=/dev/null -c1 --mem=100 {options} --wrap 'sleep 900'"
-        quietly(f'fab ssh ctl "runuser -u {user} -- {job}"', directory)
+        quietly(f'fab ssh ctl -- "runuser -u {user} -- {job}"', directory)
     yield "status", "fab status --user ann"
     yield "history", "fab history"
 

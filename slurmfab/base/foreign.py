@@ -6,6 +6,40 @@ import grp
 import os
 import pwd
 import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slurmfab.base.own_directory import own_directory
+
+
+def why_unsafe(path: Path, cluster_file: Path) -> str:
+    """Why code in a file is not run; empty if only those could write it who may change the cluster file.
+
+    Without a cluster file these are this user and root.
+    """
+    shared = (cluster_file if cluster_file.exists() else Path("/")).stat()
+    real = path.resolve()
+    for place in (path, path.parent, path.parent / "__pycache__", real, real.parent):
+        if place.exists() and (why := why_foreign(place.stat(), shared)):
+            return why.format(place)
+    return ""
+
+
+@contextmanager
+def compiled_anew() -> Iterator[None]:
+    """While in this context, Python compiles modules from their sources, and those compiled before are not loaded.
+
+    What `why_unsafe` looks at is the source, and a `.pyc` beside it may be of somebody else.
+    """
+    before = sys.pycache_prefix, sys.dont_write_bytecode
+    with own_directory("compiled") as empty:
+        sys.pycache_prefix, sys.dont_write_bytecode = str(empty), True
+        try:
+            yield
+        finally:
+            sys.pycache_prefix, sys.dont_write_bytecode = before
 
 
 def why_foreign(found: os.stat_result, shared: os.stat_result) -> str:

@@ -13,7 +13,7 @@ INSTALLED = ("site-packages", "dist-packages")  # names of directories of instal
 
 _CHILD = (
     "import sys; path, root = %r, %r; sys.path[:] = [*path, root]; import slurmfab; sys.path[:] = path; "
-    "sys.argv[0] = 'slurmfab'; %s"
+    "from slurmfab.base import program_name; program_name.FAB = %r; sys.argv[0] = 'slurmfab'; %s"
 )
 """Python text: has the modules of this program, and no others from the directory that its package is in."""
 
@@ -64,13 +64,14 @@ def python(text: str, *words: str) -> list[str]:
     It heeds no variable of the environment and no working directory (python(1), -I).
     """
     import slurmfab
+    from slurmfab.base.program_name import FAB
 
     root = os.path.dirname(os.path.dirname(os.path.abspath(slurmfab.__file__)))
     # Of a checkout, whose directory has other files as well, its package alone is loaded.
     is_installed = os.path.basename(root) in INSTALLED
     path = [entry for entry in sys.path if os.path.isabs(entry) and (is_installed or entry != root)]
     keeps = ("-B",) if sys.flags.dont_write_bytecode else ()
-    return [sys.executable, "-I", *keeps, "-c", _CHILD % (path, root, text), *words]
+    return [sys.executable, "-I", *keeps, "-c", _CHILD % (path, root, FAB, text), *words]
 
 
 def program(*words: str) -> list[str]:

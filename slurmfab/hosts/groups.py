@@ -201,6 +201,11 @@ class Group(fabric.ThreadingGroup):  # type: ignore[misc]
                 raise
         return self
 
+    def __deepcopy__(self, memo: object) -> Group:
+        """The group itself: Invoke copies the tasks of a fabfile with all they have, and looks no hosts up for that."""
+        del memo
+        return self
+
     def __iter__(self) -> Iterator[Connection]:
         return list.__iter__(self.found())
 

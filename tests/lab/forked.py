@@ -38,10 +38,12 @@ START = """
 import sys
 sys.path.insert(0, sys.argv[1])
 sys.argv = [sys.argv[2], sys.argv[3]]
+from slurmfab.base import program_name
+program_name.FAB = "slurmfab"
 import forked
 forked.serve(int(sys.argv.pop()))
 """
-"""Program of the server. It sets sys.argv before the imports, because modules read the program's name when imported."""
+"""Program of the server. It sets the program's name before the imports, because modules read it when imported."""
 
 
 @cache
@@ -115,20 +117,15 @@ def serve(descriptor: int) -> None:
         asking.close()
 
 
-READ_THE_COMMAND_LINE = ("slurmfab.cli.tasks", "slurmfab.fabfile")
-"""Modules that read the command line when they are imported, so each run imports them itself."""
-
-NOT_THE_DEPLOYERS = ("slurmfab.on_hosts.agent", "slurmfab.on_hosts.programs", "slurmfab.__main__")
-"""Modules that run on hosts, or only as programs; the server does not import them."""
+NOT_THE_DEPLOYERS = ("slurmfab.on_hosts.agent", "slurmfab.on_hosts.programs", "slurmfab.__main__", "slurmfab.fabfile")
+"""Modules that run on hosts, or only as programs or in `fab`; the server does not import them."""
 
 
 def load() -> None:
-    """Import the modules and templates that runs need, except modules that read the command line."""
+    """Import the modules and templates that runs need."""
     for module in pkgutil.walk_packages(slurmfab.__path__, "slurmfab."):
-        if not module.name.startswith((*READ_THE_COMMAND_LINE, *NOT_THE_DEPLOYERS)):
+        if not module.name.startswith(NOT_THE_DEPLOYERS):
             importlib.import_module(module.name)
-    for name in [name for name in sys.modules if name.startswith(READ_THE_COMMAND_LINE)]:
-        del sys.modules[name]  # `walk_packages` imports packages to list their modules
     render.load_templates()
     gc.collect()
     gc.freeze()

@@ -54,7 +54,8 @@ class DeployedLab:
             cluster: whether to add `--cluster` with this cluster's file.
         """
         options = ["--cluster", str(self.inventory_path)] if cluster else []
-        done = program(*words, *options, stdin=stdin, cwd=self.inventory_path.parent)
+        end = words.index("--") if "--" in words else len(words)
+        done = program(*words[:end], *options, *words[end:], stdin=stdin, cwd=self.inventory_path.parent)
         if done.returncode == 0 and words[0] in NOTED:
             self.note(words[0])
         return done

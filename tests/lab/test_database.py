@@ -224,7 +224,7 @@ def test_the_run_that_brought_the_database_is_undone_and_brought_again_with_all_
     number = ran(joined, "true")
     joined.lab.until("ctl", ON_RECORD.format(number), "COMPLETED|0:0")
     runs = sorted(path.stem for path in joined.lab.inventory_path.with_suffix(".runs").glob("*.json"))
-    succeeded(joined.lab.slurmfab("rollback", runs[1]))
+    succeeded(joined.lab.slurmfab("rollback", "--run", runs[1]))
     assert joined.lab.inventory_path.read_text() == joined.text
     assert joined.on("grep -c AccountingStorage /etc/slurm/slurm.conf || :") == "0"
     assert joined.on("systemctl is-active slurmdbd mariadb || :") == "inactive\ninactive"

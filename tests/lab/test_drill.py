@@ -107,7 +107,7 @@ def test_a_slurmctld_that_crashes_is_started_by_systemd_and_a_job_that_has_just_
     job = cluster.lab.on("ctl", AS_SLURM + "sbatch --parsable -w n3 --mem=50 -o /dev/null --wrap 'sleep 3600'")
     cluster.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     began = cluster.lab.on("ctl", JOB.format(job))
-    result = cluster.drill("slurmctld")
+    result = cluster.drill("--drills", "slurmctld")
     assert (result["outcome"], result["host"]) == ("passed", "ctl")
     assert 0 < result["noticed"] < 30
     assert cluster.lab.on("ctl", "systemctl show -p MainPID --value slurmctld") != before
@@ -118,7 +118,7 @@ def test_a_slurmctld_that_crashes_is_started_by_systemd_and_a_job_that_has_just_
 
 
 def test_the_backup_takes_over_and_gives_back(cluster: Drilled) -> None:
-    result = cluster.drill("failover")
+    result = cluster.drill("--drills", "failover")
     assert result["outcome"] == "passed"
     begun = cluster.lab.on("ctl", MOMENT.format("slurmfab-drill-failover", "Started"))
     took_over = cluster.lab.on("n1", MOMENT.format("slurmctld", "Running as primary controller"))
@@ -137,7 +137,7 @@ def test_the_backup_takes_over_and_gives_back(cluster: Drilled) -> None:
 def test_the_health_check_drains_the_node_with_the_cause_and_gives_it_back(
     cluster: Drilled, name: str, sign: str
 ) -> None:
-    result = cluster.drill(name)
+    result = cluster.drill("--drills", name)
     assert (result["outcome"], result["host"]) == ("passed", "n2"), result
     assert sign in result["sign"]
     assert result["noticed"] == result["out"]
@@ -146,13 +146,13 @@ def test_the_health_check_drains_the_node_with_the_cause_and_gives_it_back(
 
 def test_a_node_without_power_is_noticed_and_comes_back(cluster: Drilled) -> None:
     before = cluster.lab.on("n2", "cut -d' ' -f1 /proc/uptime")
-    result = cluster.drill("power")
+    result = cluster.drill("--drills", "power")
     assert (result["outcome"], result["host"]) == ("passed", "n2"), result
     assert float(cluster.lab.on("n2", "cut -d' ' -f1 /proc/uptime")) < float(before)
 
 
 def test_a_node_without_its_link_is_down_and_back_and_ssh_goes_on(cluster: Drilled) -> None:
-    result = cluster.drill("link", "--node", "n2")
+    result = cluster.drill("--drills", "link", "--node", "n2")
     assert result["outcome"] == "passed", result
     assert "down" in result["sign"]
     assert result["noticed"] <= result["out"] <= result["lasted"]
@@ -160,7 +160,7 @@ def test_a_node_without_its_link_is_down_and_back_and_ssh_goes_on(cluster: Drill
 
 def test_a_node_with_a_job_is_refused_with_the_job_and_not_touched(cluster: Drilled) -> None:
     results = cluster.lab.inventory_path.with_name("drills.xml")
-    result = cluster.drill("power", "--node", "n3", "--junit", str(results), code=NOT_DONE)
+    result = cluster.drill("--drills", "power", "--node", "n3", "--junit", str(results), code=NOT_DONE)
     assert (result["outcome"], result["cause"]) == ("not run", f"n3: has jobs: {cluster.job} (slurm)")
     skipped = ElementTree.parse(results).find(".//testcase/skipped")
     assert skipped is not None
@@ -171,19 +171,19 @@ def test_a_node_that_gets_a_job_meanwhile_is_not_reserved_and_not_touched(cluste
     job = cluster.lab.on("ctl", AS_SLURM + "sbatch --parsable -w n2 --mem=50 -o /dev/null --wrap 'sleep 3600'")
     cluster.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     try:
-        result = cluster.drill("link", code=NOT_DONE)
+        result = cluster.drill("--drills", "link", code=NOT_DONE)
         assert f"n2: has jobs: {job} (slurm)" in result["cause"]
     finally:
         cluster.lab.on("ctl", f"scancel {job}")
 
 
 def test_the_clock_of_a_container_is_not_touched(cluster: Drilled) -> None:
-    result = cluster.drill("clock", code=NOT_DONE)
+    result = cluster.drill("--drills", "clock", code=NOT_DONE)
     assert result["cause"] == "n2: a container has the clock of its host, and of others"
 
 
 def test_a_drill_whose_deployer_is_killed_is_taken_back_at_once(cluster: Drilled) -> None:
-    words = [*PROGRAM, "drill", "link", "--cluster", str(cluster.lab.inventory_path)]
+    words = [*PROGRAM, "drill", "--drills", "link", "--cluster", str(cluster.lab.inventory_path)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         cluster.lab.until("n2", "nft list tables | grep -c drill", "1")
         assert "slurmfab_drill" in cluster.lab.on("ctl", "scontrol show reservation")

@@ -66,7 +66,7 @@ def test_what_somebody_changed_by_hand_is_kept_where_it_was_when_a_deployment_ov
     assert (brief["command"], brief["outcome"], brief["hosts"]) == ("deploy", "done", list(ALL))
     *files, _ = brief["changed"].split("; ")
     assert sorted(files) == ["munge.key on n2", "slurm.conf on ctl,n[1-3]"]
-    told = deployed_lab.slurmfab("history", run).stdout
+    told = deployed_lab.slurmfab("history", "--run", run).stdout
     assert f"+{setting}" in told
     assert f"-{BY_HAND}" in told
     assert "content: differs (not shown, it is secret)" in told
@@ -102,7 +102,7 @@ def test_a_host_keeps_something_only_of_runs_that_changed_something_there(
     before = {host: runs(deployed_lab, host) for host in ALL}
     deployed_lab.on("n3", f"chmod 600 {CONF}")
     deployed_lab.deploy()
-    run = history(deployed_lab, "last")["run"]
+    run = history(deployed_lab, "--run", "last")["run"]
     gained = {host: [*(runs(deployed_lab, host) - before[host])] for host in ALL}
     assert gained == {"ctl": [], "n1": [], "n2": [], "n3": [run]}
     assert kept(deployed_lab, "n3", run)[CONF]["mode"] == "0600"
@@ -124,7 +124,7 @@ def test_a_run_whose_deployer_is_killed_is_in_the_history_as_cut_off_with_what_i
         process.communicate()
     for host in ALL:
         deployed_lab.until(host, "pgrep -fc '[p]ython3 -I -B' || true", "0", 120)
-    cut_off = history(deployed_lab, "last")
+    cut_off = history(deployed_lab, "--run", "last")
     assert (cut_off["outcome"], cut_off["ended"]) == ("interrupted", None)
     assert setting.replace("=", ": ") in cut_off["cluster_file"]
     assert "interrupted" in deployed_lab.slurmfab("history").stdout

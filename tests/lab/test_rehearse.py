@@ -93,7 +93,15 @@ class Real:
         there = planted(self.place)
         told = self.place / "rehearsal.json"
         told.unlink(missing_ok=True)
-        words = ("rehearse", "--cluster", str(self.lab.inventory_path), "--json", str(told), *shlex.split(command))
+        words = (
+            "rehearse",
+            "--cluster",
+            str(self.lab.inventory_path),
+            "--json",
+            str(told),
+            "--",
+            *shlex.split(command),
+        )
         done = program(*words, cwd=self.place)
         assert there.was_run == []
         return done, json.loads(told.read_text()) if told.exists() else {}

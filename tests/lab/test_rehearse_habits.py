@@ -81,7 +81,7 @@ def test_a_clean_change_when_rehearsed_then_goes_well_and_the_deployment_does_th
 ) -> None:
     path, told = cluster.inventory_path, tmp_path / "told.json"
     path.write_text(path.read_text().replace("slurm_conf:\n", "slurm_conf:\n  MessageTimeout: 21\n"))
-    done = cluster.slurmfab("rehearse", "--cluster", str(path), "--json", str(told), "deploy", cluster=False)
+    done = cluster.slurmfab("rehearse", "--cluster", str(path), "--json", str(told), "--", "deploy", cluster=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(told.read_text())
     assert "Jobs: 0 ran before" not in found["jobs"][0]

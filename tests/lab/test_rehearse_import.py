@@ -1,4 +1,4 @@
-"""`fab rehearse import`: a takeover is carried out on a twin that is made by hand, and the cluster is not touched."""
+"""`fab rehearse -- import`: a takeover is carried out on a twin made by hand, and the cluster is not touched."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Real:
     def way(self) -> tuple[str, ...]:
         """The words of the import."""
         made = self.cluster.lab.lab
-        return ("import", "--hosts", made.host("ctl").address, "--user", "root", "--key", str(made.ssh_key))
+        return ("--", "import", "--hosts", made.host("ctl").address, "--user", "root", "--key", str(made.ssh_key))
 
     def rehearse(self, *words: str) -> tuple[int, dict[str, Any], str]:
         """Rehearse the import: exit code, JSON report, which is empty if it was refused, and what it printed."""

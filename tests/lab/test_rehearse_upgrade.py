@@ -1,4 +1,4 @@
-"""`fab rehearse upgrade`: what would stop an upgrade is named before it begins; a clean one tells what it will do.
+"""`fab rehearse -- upgrade`: what would stop an upgrade is named before it begins; a clean one tells what it will do.
 
 On "trixie" alone, as in test_upgrade.py.
 """

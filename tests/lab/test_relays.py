@@ -129,7 +129,7 @@ def test_nodes_that_only_the_controller_reaches_when_it_is_the_relay_then_are_de
 def test_checks_and_ssh_when_nodes_are_behind_a_relay_then_reach_them(far: Far) -> None:
     far.relays("ctl")
     succeeded(far.hosts.slurmfab("check-cluster", "--only", "reachable,munge"))
-    assert far.hosts.slurmfab("ssh", "n3", "hostname").stdout.strip() == "n3"
+    assert far.hosts.slurmfab("ssh", "n3", "--", "hostname").stdout.strip() == "n3"
 
 
 GROUP = """

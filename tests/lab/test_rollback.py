@@ -190,7 +190,7 @@ def test_a_node_that_is_down_is_named_and_brought_back_by_the_same_command_later
     run = last(hosts)
     lab.kill_host(hosts.lab, "n2")
     done = ended(hosts.slurmfab("rollback"), 3)
-    assert f"To continue with n2 later: slurmfab rollback {run}" in done.stderr
+    assert f"To continue with n2 later: slurmfab rollback --run {run}" in done.stderr
     assert sums(hosts, "ctl", "n1") == {"ctl": before["ctl"], "n1": before["n1"]}
 
     lab.start_host(hosts.lab, "n2")
@@ -216,7 +216,7 @@ def test_what_a_host_had_changed_when_its_connection_broke_is_in_the_history_and
         hosts.on("n2", f"rm /run/hold {unit}/hold.conf; systemctl daemon-reload")
     assert process.returncode == 3, told
     assert b"n2: unreachable: the connection was lost" in told
-    kept = json.loads(hosts.slurmfab("history", "last", "--json", "-").stdout)
+    kept = json.loads(hosts.slurmfab("history", "--run", "last", "--json", "-").stdout)
     done = {one["id"]: one["status"] for step in kept["steps"] if step["host"] == "n2" for one in step["outcomes"]}
     assert done == {f"file:{KEY}": "changed", "service:munge": "unknown"}
     assert kept["changed"].endswith("perhaps more on n2")
@@ -229,7 +229,7 @@ def test_what_a_host_had_changed_when_its_connection_broke_is_in_the_history_and
 
 def test_a_drain_changed_nothing_that_could_be_rolled_back(hosts: DeployedLab) -> None:
     assert hosts.slurmfab("drain", "n1", "--reason", "test").returncode == 0
-    done = succeeded(hosts.slurmfab("rollback", last(hosts)))
+    done = succeeded(hosts.slurmfab("rollback", "--run", last(hosts)))
     assert "changed no file and no service, and neither did any run since; slurmfab resume n1 undoes it." in done.stderr
 
 
@@ -255,13 +255,13 @@ def test_a_step_that_fails_on_the_controller_does_not_hide_that_slurmctld_answer
 
 def test_the_first_deployment_goes_only_when_it_is_named_and_when_no_job_is_hurt(hosts: DeployedLab, job: str) -> None:
     first = history(hosts)[0]["run"]
-    refused = ended(hosts.slurmfab("rollback", first), 1)
+    refused = ended(hosts.slurmfab("rollback", "--run", first), 1)
     assert f"job {job} of slurm" in refused.stdout + refused.stderr
     hosts.on("ctl", f"scancel {job}")
     hosts.until("ctl", "squeue -h", "")
 
     text = hosts.inventory_path.read_text()
-    succeeded(hosts.slurmfab("rollback", first))
+    succeeded(hosts.slurmfab("rollback", "--run", first))
     for host in ALL:
         assert hosts.on(host, f"ls {CONF} /var/lib/slurm/home/.ssh/id_ed25519 2>/dev/null || true") == ""
         assert "slurmfab" not in hosts.on(host, "cat /etc/hosts")

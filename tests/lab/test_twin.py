@@ -113,7 +113,7 @@ def test_a_change_when_it_is_rehearsed_then_the_report_says_what_the_plan_does_a
     files, logins = snapshots(cluster, "ctl", "n1", "n2", "n3"), {}
     for host in ("n1", "n2", "n3"):
         logins[host] = cluster.on(host, LOGINS, check=False)
-    code, told, shown = rehearsed(cluster, "--keep", "deploy")
+    code, told, shown = rehearsed(cluster, "--keep", "--", "deploy")
     assert (code, told["found"], told["look_at"]) == (0, [], []), shown
     assert sorted(told["twin"]) == ["ctl", "n1", "n2"]
     assert told["twin"]["n1"] == ["n3"]
@@ -172,7 +172,7 @@ def test_a_change_that_no_slurmctld_takes_when_it_is_rehearsed_then_its_cause_co
     cluster: DeployedLab,
 ) -> None:
     change(cluster, "JobSubmitPlugins: nonsense")
-    code, told, shown = rehearsed(cluster, "deploy")
+    code, told, shown = rehearsed(cluster, "--", "deploy")
     assert code == 1, shown
     assert "nonsense" in "\n".join(told["found"]), told["found"]
     assert lab_name(cluster.inventory_path) not in labs.names()
@@ -182,7 +182,7 @@ def test_a_deployment_when_it_is_killed_and_a_node_loses_its_power_then_the_next
     cluster: DeployedLab,
 ) -> None:
     change(cluster, "SlurmdTimeout: 130")
-    code, told, shown = rehearsed(cluster, "--kill", "1", "--power-cut", "n1", "deploy")
+    code, told, shown = rehearsed(cluster, "--kill", "1", "--power-cut", "n1", "--", "deploy")
     assert len(told["attempts"]) == 3, shown
     assert told["attempts"][-1]["exit_code"] == 0, shown
     # Until the next run, hosts have different files, which slurmctld of 22.05 may tell.
@@ -194,7 +194,7 @@ def test_a_deployment_when_it_is_killed_and_a_node_loses_its_power_then_the_next
 def test_a_limit_that_only_a_job_on_more_nodes_than_the_twin_has_would_reach_is_named(cluster: DeployedLab) -> None:
     text = cluster.inventory_path.read_text()
     cluster.inventory_path.write_text(text.replace('"n[1-3]"}', '"n[1-3]", MaxNodes: 2}'))
-    code, told, shown = rehearsed(cluster, "deploy")
+    code, told, shown = rehearsed(cluster, "--", "deploy")
     cluster.inventory_path.write_text(text)
     assert code == 1, shown
     assert re.search(r"refused after the change: .*partition wide, .*3 nodes", "\n".join(told["found"])), told["found"]
@@ -203,14 +203,14 @@ def test_a_limit_that_only_a_job_on_more_nodes_than_the_twin_has_would_reach_is_
 def test_a_limit_that_only_a_job_cut_to_the_twin_would_miss_is_no_fault(cluster: DeployedLab) -> None:
     text = cluster.inventory_path.read_text()
     cluster.inventory_path.write_text(text.replace('"n[1-3]"}', '"n[1-3]", MinNodes: 3}'))
-    code, told, shown = rehearsed(cluster, "deploy")
+    code, told, shown = rehearsed(cluster, "--", "deploy")
     cluster.inventory_path.write_text(text)
     assert (code, told["found"]) == (0, []), shown
 
 
 def test_a_twin_whose_rehearsal_was_killed_then_is_removed_by_doctor_whatever_it_did(cluster: DeployedLab) -> None:
     name = lab_name(cluster.inventory_path)
-    words = (*PROGRAM, "rehearse", "--cluster", str(cluster.inventory_path), "deploy")
+    words = (*PROGRAM, "rehearse", "--cluster", str(cluster.inventory_path), "--", "deploy")
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         until(process.stderr, "brought to the state of the cluster")
@@ -239,7 +239,7 @@ def test_a_restoration_when_the_cluster_has_no_jobs_then_those_of_the_rehearsal_
         assert lab.slurmfab("backup").returncode == 0
         (archive,) = lab.inventory_path.parent.glob("*.backups/*.tar")
         try:
-            code, told, shown = rehearsed(lab, "restore", str(archive))
+            code, told, shown = rehearsed(lab, "--", "restore", str(archive))
         finally:
             labs.down(lab_name(lab.inventory_path))
         assert (code, told["found"]) == (0, []), shown

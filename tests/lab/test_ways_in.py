@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from suites import LIKE, NEWEST
 
 from slurmfab import lab
 from slurmfab.base.hostlist import fold
+from slurmfab.cluster.inventory.fabfile import TEXT
 from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
@@ -272,11 +274,35 @@ def test_a_key_in_an_agent_when_no_key_is_named_then_it_is_used(
 
 
 def test_ssh_when_asked_for_a_host_then_runs_the_command_there_and_ends_with_its_code(hosts: DeployedLab) -> None:
-    done = hosts.slurmfab("ssh", "n1", "hostname; id -un")
+    done = hosts.slurmfab("ssh", "n1", "--", "hostname; id -un")
     assert (done.returncode, done.stdout) == (0, f"n1\n{WHO}\n"), words_of(done)
-    assert hosts.slurmfab("ssh", "n1", "exit 7").returncode == 7
-    unknown = hosts.slurmfab("ssh", "n9", "true")
+    assert hosts.slurmfab("ssh", "n1", "--", "exit 7").returncode == 7
+    unknown = hosts.slurmfab("ssh", "n9", "--", "true")
     assert (unknown.returncode, "n9: not in " in unknown.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("program", ["fab", "slurmfab"])
+def test_a_task_of_the_site_when_called_with_hosts_then_runs_there_and_an_unknown_key_is_refused(
+    hosts: DeployedLab, person: Person, program: str
+) -> None:
+    site = "@task\ndef where(c):\n    c.run('hostname; id -un')\n\nnamespace.add_task(where)\n"
+    (person.directory / "fabfile.py").write_text(f"{TEXT}{site}")
+    addresses = {host: hosts.lab.host(host).address for host in ALL}
+    words = [str(Path(sys.executable).with_name(program)), "-i", str(hosts.lab.ssh_key), "-H"]
+    words += [",".join(f"admin@{address}" for address in addresses.values()), "where"]
+
+    def call() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            words, cwd=person.directory, env=person.environment, capture_output=True, text=True, check=False
+        )
+
+    done = call()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ctl\nadmin\nn1\nadmin\nn2\nadmin\n", "")
+    known = person.home / ".ssh/known_hosts"
+    known.write_text("".join(line for line in known.read_text().splitlines(True) if addresses["n1"] not in line))
+    done = call()
+    assert (done.returncode, done.stdout) == (1, "ctl\nadmin\nn2\nadmin\n"), words_of(done)
+    assert done.stderr == f"{addresses['n1']}: Server '{addresses['n1']}' not found in known_hosts\n"
 
 
 def test_the_ssh_config_when_another_program_uses_it_then_reaches_hosts_and_refuses_another_host_key(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.cli.tasks import all_tasks
+from reference.description import all_tasks
 
 pytestmark = pytest.mark.shells
 

@@ -56,11 +56,9 @@ def fish(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"fab drain n1,g{TAB}", ["drain", "n1,gpu1"]),
         (f"fab drain --reason 'new disks' g{TAB}", ["drain", "--reason", "new disks", "gpu1"]),
         (f"fab deploy --hosts=g{TAB}", ["deploy", "--hosts=gpu1"]),
-        (f"fab deploy --hosts @hosts.ini:g{TAB}", ["deploy", "--hosts", "@hosts.ini:gpu"]),
-        (f"fab deploy --hosts @hos{TAB}", ["deploy", "--hosts", "@hosts.ini"]),
         (f"fab restore an{TAB}", ["restore", "an archive.tar"]),
         (f"fab restore --database=an{TAB}", ["restore", "--database=an archive.tar"]),
-        (f"fab monitoring-files --output con{TAB}", ["monitoring-files", "--output", "configs"]),
+        (f"fab monitoring-files --output con{TAB}", ["monitoring-files", "--output", "configs/"]),
     ],
 )
 def test_zsh_when_tab_is_pressed_then_completes(zsh: Shell, keys: str, words: list[str]) -> None:
@@ -76,8 +74,6 @@ def test_zsh_when_tab_is_pressed_then_completes(zsh: Shell, keys: str, words: li
         ("fab drain n1,g", ["n1,gpu1"]),
         ("fab drain --reason 'new disks' g", ["gpu1"]),
         ("fab deploy --hosts=g", ["--hosts=gpu1"]),
-        ("fab deploy --hosts @hosts.ini:g", ["@hosts.ini:gpu"]),
-        ("fab deploy --hosts @hos", ["@hosts.ini"]),
         ("fab restore an", ["an archive.tar"]),
         ("fab restore --database=an", ["--database=an archive.tar"]),
         ("fab monitoring-files --output con", ["configs/"]),

@@ -10,11 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from slurmfab.base import program_name
+
 PROGRAM = Path(sys.executable).with_name("slurmfab")
 LOADED = (
     "slurmfab.cli.main",
-    "slurmfab.cli.tasks.command_line",
-    "slurmfab.cli.tasks.help",
+    "slurmfab.cli.program",
     "slurmfab.core.engine.commands",
     "slurmfab.hosts.connection",
 )
@@ -71,6 +72,7 @@ def become_a_call() -> None:
 
 if __name__ == "__main__":
     sys.argv[0] = str(PROGRAM)
+    program_name.FAB = "slurmfab"
     for name in LOADED:
         importlib.import_module(name)
     gc.freeze()  # or each process would look through all of it at its end

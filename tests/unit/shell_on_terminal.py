@@ -55,7 +55,6 @@ def make_place(place: Path) -> Path:
     (place / "configs").mkdir()
     (place / "configs/cluster.yaml").write_text(CLUSTER)
     (place / "fabfile.py").write_text("from slurmfab.fabfile import namespace\n")
-    (place / "hosts.ini").write_text("[gpu]\ngpu1\n[cpu]\nn1\n")
     (place / "an archive.tar").write_text("")
     return place
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.cli.tasks import namespace
 
 DOCS = Path(__file__).parents[2] / "docs"
 GITLAB, GITHUB = DOCS / "recipes" / "gitlab-ci.yml", DOCS / "recipes" / "github-workflow.yml"

@@ -43,9 +43,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize(
-    "moment", ["slurmfab.cli.tasks.first_line", "slurmfab.cli.tasks", "slurmfab.cli.tasks.spelling"]
-)
+@pytest.mark.parametrize("moment", ["slurmfab.cli.program", "slurmfab.cli.tasks", "slurmfab.cli.tasks.spelling"])
 def test_ctrl_c_when_slurmfab_still_starts_then_is_one_line_and_130(moment: str) -> None:
     words = [sys.executable, "-c", SLURMFAB, moment, "doctor"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

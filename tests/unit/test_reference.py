@@ -7,9 +7,9 @@ from json_shapes import mistakes
 from jsonschema import Draft202012Validator
 
 from reference import PAGES, PLACE
+from reference.description import all_tasks
 from reference.json_outputs import ALL, OUTPUTS, Output, schema_of, tasks_without_schema
 from reference.markdown import anchor, plain
-from slurmfab.cli.tasks import all_tasks
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -106,7 +106,8 @@ def test_every_argument_and_result_has_a_type() -> None:
 @pytest.mark.parametrize(
     ("library", "homes"),
     [
-        ("invoke", {"cli/tasks/invoke_tasks.py", "connections.py", "hosts/groups.py"}),
+        ("invoke", {"cli/*.py", "cli/tasks/*.py", "connections.py", "hosts/executor.py", "hosts/groups.py"}),
+        ("argcomplete", {"cli/*.py", "cli/tasks/__init__.py"}),
         ("yaml", {"cluster/inventory/*.py", "cluster/inventory/edits/*.py", "cluster/host_files/ansible.py"}),
         (
             "jinja2",

@@ -81,8 +81,7 @@ def test_an_installed_slurmfab_when_asked_for_help_then_completes_has_manual_pag
     installed: Installed,
 ) -> None:
     program = installed.program
-    offered = installed.slurmfab("--complete", "fish", "slurmfab", "check-c")
-    assert offered.splitlines()[1].startswith("check-cluster\t")
+    assert "check-cluster" in installed.slurmfab("--complete", "--", "slurmfab check-c").split()
     assert str(program) in installed.slurmfab("completion", "bash")
     assert (program.parents[1] / "share/man/man1/slurmfab-deploy.1").is_file()
     installed.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{installed.home}/.ssh/id_ed25519")

@@ -17,7 +17,7 @@ from planted_files import Planted, planted
 from source_trees import SOURCES
 
 from slurmfab.base import surroundings
-from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.cli.tasks import namespace
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.fabfile import TEXT
 from slurmfab.commands.drift import timer
@@ -37,7 +37,7 @@ OWN = {
 TASKS = {
     name: OWN.get(name, shlex.split(example.partition(" > ")[0], comments=True)[2:])
     for name, example in (
-        (name.replace("_", "-"), (inspect.getdoc(task.body) or "").partition("Examples:\n")[2].partition("\n")[0])
+        (name.replace("_", "-"), (inspect.getdoc(task) or "").partition("Examples:\n")[2].partition("\n")[0])
         for name, task in namespace.tasks.items()
     )
 }
@@ -163,7 +163,7 @@ STARTS = {
 }
 """What may start a Python; all else does by `surroundings.python`."""
 
-NAMES_IT = {"cli/completion/script.py", "commands/doctor/software.py", "commands/drift/timer.py"}
+NAMES_IT = {"cli/tasks/__init__.py", "commands/doctor/software.py", "commands/drift/timer.py"}
 """What only shows which Python runs, or looks beside it."""
 
 ELSEWHERE = {"commands/quickcheck/mpi.py", "lab/el_standin.py"}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
+
+from invoke.collection import Collection
+from invoke.util import helpline
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
-from slurmfab.cli.completion import script
 from slurmfab.cli.tasks import (
     backup,
     bundle,
@@ -25,26 +28,23 @@ from slurmfab.cli.tasks import (
     support,
     update,
 )
-from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.collection import namespace
+from slurmfab.cli.tasks.command import Command, command
 from slurmfab.cli.tasks.options import Common
-from slurmfab.cli.tasks.spelling import closest, did_you_mean
 
-if TYPE_CHECKING:
-    from slurmfab.cli.tasks.description import Description
-    from slurmfab.cli.tasks.help import Group
+SHELLS = ("bash", "zsh", "fish")
 
 
-@command(common=(), positional=["[task]"], help={"task": "the task to show the help of (default: list all tasks)"})
-def help(_common: Common, *, task: str = "") -> None:
-    """Show all tasks, or the help of one.
+@command(common=())
+def help(_common: Common) -> None:
+    """Show all tasks in groups, those of the fabfile as well.
 
-    Exit codes: 0 shown, 2 there is no such task.
+    The help of one task is shown by its option --help. Exit codes: 0 shown, 2 wrong input.
 
     Examples:
         fab help
-        fab help add-node
     """
-    print(help_text(task))  # noqa: T201 - the answer
+    print(overview(namespace))  # noqa: T201 - the answer
 
 
 @command(common=(), positional=["shell"], help={"shell": "bash, zsh or fish"})
@@ -60,9 +60,15 @@ def completion(_common: Common, shell: str) -> None:
         fab completion bash
         fab completion fish > ~/.config/fish/conf.d/slurmfab.fish
     """
-    print(script.script(shell))  # noqa: T201 - the answer
+    from argcomplete.shell_integration import shellcode
+
+    if shell not in SHELLS:
+        raise InputError(f"There is no completion for {shell}; there is for {', '.join(SHELLS)}.")
+    program = Path(sys.executable).with_name("slurmfab")
+    print(shellcode(["slurmfab", "fab"], shell=shell, argcomplete_script=str(program)))  # noqa: T201 - the answer
 
 
+Group = tuple[str, tuple[Command, ...]]  # a heading, and the tasks below it
 GROUPS: tuple[Group, ...] = (
     (
         "First contact and deployment",
@@ -113,19 +119,23 @@ GROUPS: tuple[Group, ...] = (
 
 TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}  # all tasks by their names
 
-
-def help_text(task: str) -> str:
-    """The help of a task; without a name, all tasks. Raises InputError if there is no such task."""
-    from slurmfab.cli.tasks.help import overview, task_help  # most runs show none
-
-    if task and task not in TASKS:
-        near = did_you_mean(closest(task, TASKS))
-        raise InputError(f"There is no task {task}.{near} All tasks: {FAB} help.")
-    return task_help(TASKS[task]) if task else overview(GROUPS)
+SUMMARY = "slurmfab turns bare machines into a working Slurm cluster over SSH, and keeps it working."
 
 
-def all_tasks() -> tuple[Description, ...]:
-    """All tasks, in the order in which `fab help` shows them."""
-    from slurmfab.cli.tasks.description import described
+def overview(tasks: Collection) -> str:
+    """All tasks in groups, those of the site as the last one, a line each, under a sentence about the program."""
+    groups = [(title, [(one.name, helpline(one) or "") for one in members]) for title, members in GROUPS]
+    site = [(name, helpline(tasks[name]) or "") for name in tasks.task_names if name not in TASKS]
+    groups += [("Tasks of the fabfile", site)] if site else []
+    width = max(len(name) for _, members in groups for name, _ in members)
+    lines = [SUMMARY]
+    for title, members in groups:
+        lines += ["", f"{title}:", *(f"  {name:{width}}   {text}".rstrip() for name, text in members)]
+    return "\n".join([*lines, "", f"Help for one task: {FAB} TASK --help. Options in front of a task: {FAB} --help."])
 
-    return tuple(described(task, group) for group, tasks in GROUPS for task in tasks)
+
+for _task in TASKS.values():
+    namespace.add_task(_task)
+namespace.default = "help"
+
+__all__ = ["GROUPS", "SHELLS", "TASKS", "namespace", "overview"]

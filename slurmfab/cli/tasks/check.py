@@ -164,7 +164,6 @@ def accept(
 
 @command(
     common=("cluster", "json", "ask_sudo_password"),
-    positional=["[drills]"],
     help={
         "drills": "names of drills, as in slurmctld,link (default: list them)",
         "node": "the compute node for faults of nodes (default: one that is idle)",
@@ -183,8 +182,8 @@ def drill(common: Common, *, drills: str = "", node: str = "", junit: str = "", 
 
     Examples:
         fab drill
-        fab drill slurmctld
-        fab drill link,power --node n2 --junit drills.xml
+        fab drill --drills slurmctld
+        fab drill --drills link,power --node n2 --junit drills.xml
     """
     from slurmfab.commands.drill import drilling
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import atexit
 import gc
-import importlib.util
 import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
-from slurmfab.base import atomic_file, interrupts
+from fabric.tasks import Task
+from invoke.context import Context
+from invoke.exceptions import Exit
+from invoke.parser.argument import Argument
+
+from slurmfab.base import atomic_file, interrupts, surroundings
 from slurmfab.base.errors import InputError, SlurmfabError
-from slurmfab.base.exit_codes import INTERRUPTED
+from slurmfab.base.exit_codes import INTERRUPTED, WRONG_INPUT
 from slurmfab.base.program_name import FAB
-from slurmfab.base.terminal import fit
+from slurmfab.base.terminal import fit, guard_output, is_terminal, write
 from slurmfab.cli.tasks.options import COMMON, Common
+from slurmfab.cluster.inventory import raw_names
+from slurmfab.cluster.inventory.file_named import file_named
 
 GARBAGE_THRESHOLD = 500_000
 """How many more objects there have to be before Python looks for garbage; loading modules makes many, and none of it.
@@ -31,6 +35,7 @@ quarter of this number.
 """
 
 HOSTS_ELSEWHERE = re.compile(r"^\s*-\s*$|(^|,)\s*@")  # a value of `hosts` that names a file or standard input
+FIRST_CONTACT = ("deploy", "plan")  # the tasks that need no cluster file
 ALL = tuple(COMMON)  # the names of all shared options
 SHORT = {"verbose": ("-v",), "exclude": ("-x",)}  # the short flags that there are
 
@@ -41,9 +46,8 @@ class Parameter(NamedTuple):
     name: str  # as it is in Python, such as `drain_first`
     help: str
     default: Any  # a bool for a switch, a list for an option that may be given several times, else a text
-    is_word: bool  # whether it may be given without its flag, right behind the task
-    is_required: bool
-    takes_rest: bool = False  # whether it is the command in all words that are left
+    is_word: bool  # whether it is given right behind the task, without its flag
+    takes_rest: bool = False  # whether it is what stands behind `--`
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -57,44 +61,108 @@ class Parameter(NamedTuple):
         return not isinstance(self.default, bool)
 
 
-class Inside(NamedTuple):
-    """A command in the words of another task."""
+class Command(Task):  # type: ignore[misc] # Fabric has no types
+    """A task of ours, whose words and options are those that `command` declares.
 
-    name: str  # as it is typed, such as `deploy`
-    given: Mapping[str, Any]  # the values on the command line, by the names of its parameters
-    words: tuple[str, ...]  # its command line, without the options that most tasks share
+    Args:
+        function: gets a `Common`, and the parameters by their names; returns the exit code, or nothing for 0.
+        parameters: what it takes, its own in front of the shared ones.
+        newcomers: whether its parameter `hosts` names hosts that are no members of the cluster.
+    """
 
-
-@dataclass(frozen=True, eq=False)
-class Command:
-    """A task: its function, and what the function takes from the command line."""
-
-    # gets a `Common`, and the parameters by their names; returns the exit code, or nothing for 0
-    function: Callable[..., int | None]
-    name: str  # as it is typed, such as `add-node`
-    doc: str  # its help, as text with paragraphs
-    parameters: tuple[Parameter, ...]  # what it takes, its own in front of the shared ones
-    newcomers: bool  # whether its parameter `hosts` names hosts that are no members of the cluster
+    def __init__(self, function: Callable[..., int | None], parameters: tuple[Parameter, ...], newcomers: bool) -> None:
+        super().__init__(self.run, name=function.__name__.rstrip("_").replace("_", "-"), positional=())
+        self.function, self.parameters, self.newcomers = function, parameters, newcomers
+        self.__doc__ = re.sub(r"\bfab (?=[a-z])", f"{FAB} ", inspect.cleandoc(function.__doc__ or ""))
 
     @property
     def words(self) -> tuple[Parameter, ...]:
-        """What may be given without a flag: what is required, and then what may be left out."""
-        return tuple(sorted((one for one in self.parameters if one.is_word), key=lambda one: not one.is_required))
+        """What is given without a flag."""
+        return tuple(one for one in self.parameters if one.is_word)
 
     @property
-    def flags(self) -> dict[str, Parameter]:
-        """The parameters by their flags; a word that has to be given has one, too."""
-        return {flag: one for one in self.parameters if not one.takes_rest for flag in one.flags}
+    def rest(self) -> str:
+        """The parameter that takes what stands behind `--`; empty if none does."""
+        return next((one.name for one in self.parameters if one.takes_rest), "")
 
-    def __call__(self, **given: Any) -> None:
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
+        """The task's words, in their order, and its options, as Invoke's parser reads them."""
+        del ignore_unknown_help
+        others = (one for one in self.parameters if not (one.is_word or one.takes_rest))
+        return [
+            Argument(
+                names=[flag.lstrip("-") for flag in one.flags],
+                attr_name=one.name if "_" in one.name else None,
+                kind=type(one.default),
+                default=None if one.is_word else one.default,  # Invoke asks for no word that has a default
+                help=one.help or None,
+                positional=one.is_word,
+            )
+            for one in (*self.words, *others)
+        ]
+
+    def run(self, context: Context, **given: Any) -> None:
+        """What Invoke calls; what is written meanwhile passes the filter for terminals. Raises Exit if it failed."""
+        if context.config.run.dry:  # Invoke's own option, which would keep no task from changing hosts
+            raise Exit(f"--dry (-R) has no effect on this task: {FAB} plan shows what deploy would do.", WRONG_INPUT)
+        streams, path = (sys.stdout, sys.stderr), [*sys.path]
+        guard_output()
+        surroundings.shut_out()  # the site's modules are for its own tasks
+        try:
+            self.call(**given)
+            sys.stdout.flush()
+        finally:
+            (sys.stdout, sys.stderr), sys.path[:] = streams, path
+
+    def call(self, **given: Any) -> None:
         """Carry it out with the values that were given, and the defaults of the others. Raises Exit if it failed."""
         own = inspect.signature(self.function).parameters
-        defaults = {one.name: one.default for one in self.parameters if not one.is_required}
-        given = {**deepcopy(defaults), **given}
+        given = {**deepcopy({one.name: one.default for one in self.parameters}), **given}
         values = Common(**{name: given.pop(name) for name in ALL if name in given and name not in own})
-        code = run_task(checked(self.function, newcomers=self.newcomers), values, **given)
+        load_quickly()
+        interrupts.raise_again()
+        try:
+            code = self.carry_out(values, given)
+        except SlurmfabError as error:
+            raise Exit(fit(str(error), sys.stderr), error.exit_code) from None
+        except KeyboardInterrupt:
+            from slurmfab.hosts.hidden_input import hidden_input
+
+            hidden_input.show()  # the terminal's echo, which is off while a password is asked for and judged
+            print(  # noqa: T201
+                "\nInterrupted. Hosts finish the step that they are at. Run the same command again to go on.",
+                file=sys.stderr,
+            )
+            os._exit(INTERRUPTED)  # threads may still wait for hosts; their agents go when the connections close
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise Exit(code=0) from None
         if code:
-            end(code)
+            raise Exit(code=code)
+
+    def carry_out(self, common: Common, given: dict[str, Any]) -> int | None:
+        """Do what all tasks do first: `--json` must be writable, `@FILE` and `-` in `hosts` become hosts."""
+        if common.json not in ("", "-"):
+            atomic_file.require_writable(Path(common.json), "--json")
+        self.name_cluster(common, given)
+        if HOSTS_ELSEWHERE.search(given.get("hosts") or ""):
+            from slurmfab.cli.tasks import host_files
+
+            given["hosts"] = host_files.resolved(common, given["hosts"], newcomers=self.newcomers)
+        return self.function(common, **given)
+
+    def name_cluster(self, common: Common, given: dict[str, Any]) -> None:
+        """Tell on a terminal which cluster file the task is about, while what does the work is still being loaded."""
+        names = {one.name for one in self.parameters}
+        if not is_terminal(sys.stderr) or not {"cluster", "ask_sudo_password"} <= names:
+            return
+        path, hosts = file_named(common.cluster), given.get("hosts", "")
+        if path.exists():
+            count = len(raw_names.of(path).get(raw_names.HOSTS, ()))
+            number = f", {count} host{'s' if count != 1 else ''}" if count else ""
+            write(f"{self.name}: {path}{number}{f'; here {hosts}' if hosts else ''}", sys.stderr)
+        elif hosts and self.name in FIRST_CONTACT:
+            write(f"{self.name}: first contact with {hosts}", sys.stderr)
 
 
 def command(
@@ -113,85 +181,27 @@ def command(
     Args:
         common: the shared options that the task has, of `COMMON`.
         help: a text for each of the function's parameters, and for shared options that mean something special here.
-        positional: parameters that are given as words, without a flag; the last may be left out: `[run]`.
+        positional: parameters that are given as words, without a flag; none may be left out.
         iterable: parameters that may be given several times, and become a list.
         newcomers: whether the parameter `hosts` names hosts that are no members of the cluster.
-        rest: parameter that gets the command in all words that are left, as an `Inside`.
+        rest: parameter that gets what stands behind `--`, as one text; empty if nothing does.
 
     Returns:
         A decorator that makes a `Command` of the function.
     """
-    texts, words, lists = {**COMMON, **help}, (*positional, *filter(None, [rest])), frozenset(iterable)
+    texts, words, lists = {**COMMON, **help}, frozenset(positional), frozenset(iterable)
     shared = {name: getattr(Common(), name) for name in common}
 
     def parameter(name: str, default: Any) -> Parameter:
-        text, is_required = texts.get(name.rstrip("_"), ""), name in words
-        is_word = is_required or f"[{name}]" in words
-        return Parameter(name, text, [] if name in lists else default, is_word, is_required, name == rest)
+        text = texts.get(name.rstrip("_"), "")
+        return Parameter(name, text, [] if name in lists else default, name in words, name == rest)
 
     def decorate(function: Callable[..., int | None]) -> Command:
         _, *own = inspect.signature(function).parameters.values()
         given = {one.name: "" if one.default is inspect.Parameter.empty else one.default for one in own}
-        name = function.__name__.rstrip("_").replace("_", "-")  # import_ is fab import
-        doc = re.sub(r"\bfab (?=[a-z])", f"{FAB} ", inspect.cleandoc(function.__doc__ or ""))
-        return Command(function, name, doc, tuple(parameter(*one) for one in (given | shared).items()), newcomers)
+        return Command(function, tuple(parameter(*one) for one in (given | shared).items()), newcomers)
 
     return decorate
-
-
-def checked(function: Callable[..., int | None], *, newcomers: bool = False) -> Callable[..., int | None]:
-    """A task behind what all do first: `--json` must be writable, `@FILE` and `-` in `hosts` become hosts."""
-
-    def call(common: Common, **given: Any) -> int | None:
-        if common.json not in ("", "-"):
-            atomic_file.require_writable(Path(common.json), "--json")
-        if HOSTS_ELSEWHERE.search(given.get("hosts") or ""):
-            from slurmfab.cli.tasks import host_files
-
-            given["hosts"] = host_files.resolved(common, given["hosts"], newcomers=newcomers)
-        return function(common, **given)
-
-    return call
-
-
-class Exit(SystemExit):
-    """The end of the program, whose message has been printed."""
-
-    def __init__(self, code: int, message: str = "") -> None:
-        super().__init__(code)
-        self.message = message
-
-    def __str__(self) -> str:
-        return self.message
-
-
-def end(code: int, message: str = "") -> NoReturn:
-    """End the program, as Invoke does. Raises Exit: always."""
-    if message:
-        print(message, file=sys.stderr)  # noqa: T201 - the error
-    raise Exit(code, message) from None
-
-
-def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:
-    """Call a task's function; errors that are meant for people end as the text of an `Exit` with its exit code."""
-    load_quickly()
-    interrupts.raise_again()
-    try:
-        return function(*args, **kwargs)
-    except SlurmfabError as error:
-        end(error.exit_code, fit(str(error), sys.stderr))
-    except KeyboardInterrupt:
-        from slurmfab.hosts.hidden_input import hidden_input
-
-        hidden_input.show()  # the terminal's echo, which is off while a password is asked for and judged
-        print(  # noqa: T201
-            "\nInterrupted. Hosts finish the step that they are at. Run the same command again to go on.",
-            file=sys.stderr,
-        )
-        os._exit(INTERRUPTED)  # threads may still wait for hosts; their agents go when the connections close
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        end(0)
 
 
 def load_quickly() -> None:
@@ -203,26 +213,7 @@ def load_quickly() -> None:
     gc.set_threshold(GARBAGE_THRESHOLD)
     # Otherwise pydantic looks through all installed packages for plugins of its own; slurmfab needs none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # paramiko imports it for one option in ssh_config(5), Match exec.
-    sys.meta_path.insert(0, LoadedWhenUsed("invoke"))
     atexit.register(gc.freeze)  # what is left at the end goes with the process; to look through it takes 60 ms
-
-
-class LoadedWhenUsed:
-    """Finds one module (importlib) that is loaded by its first use, not by its import."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        """The spec of this module; `None` leaves others to other finders."""
-        if name != self.name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec and spec.loader:
-            spec.loader = importlib.util.LazyLoader(spec.loader)
-        return spec
 
 
 def number(text: str, flag: str) -> int | None:

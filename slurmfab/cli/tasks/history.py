@@ -8,7 +8,6 @@ from slurmfab.cli.tasks.options import APPROVALS, Common
 
 
 @command(
-    positional=["[run]"],
     iterable=["allow"],
     help={
         "run": f"the run's id or its beginning (default: the last run that changed something); see {FAB} history",
@@ -30,7 +29,7 @@ def rollback(
     Examples:
         fab rollback --dry-run
         fab rollback
-        fab rollback 20261121T1045
+        fab rollback --run 20261121T1045
     """
     from slurmfab.commands.history.rollback import undoing
     from slurmfab.core.impact.approvals import Approvals
@@ -41,7 +40,6 @@ def rollback(
 
 @command(
     common=("cluster", "json"),
-    positional=["[run]"],
     help={"run": "show this run in full: its id, a unique beginning of its id, or last"},
 )
 def history(common: Common, *, run: str = "") -> int:
@@ -52,8 +50,8 @@ def history(common: Common, *, run: str = "") -> int:
 
     Examples:
         fab history
-        fab history last
-        fab history 20261121T1045 --json -
+        fab history --run last
+        fab history --run 20261121T1045 --json -
     """
     from slurmfab.commands.history import listing
 

@@ -1,50 +1,73 @@
-"""What somebody meant who has misspelt a word, or has typed one of another tool."""
+"""What somebody meant whose command line Invoke's parser does not understand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import re
+from difflib import get_close_matches
+
+from invoke.collection import Collection
+from invoke.exceptions import ParseError
+from invoke.parser.context import ParserContext
 
 from slurmfab.base.program_name import FAB
 
-if TYPE_CHECKING:
-    from slurmfab.cli.tasks.command import Command
+UNKNOWN = re.compile(r"No idea what '(.*)' is!")  # what Invoke's parser says of a word that it does not know
+NO_VALUE = re.compile(r"Flag <Argument: (?:\w \()?([\w-]+).*> needed value")  # and of an option at the end of the line
+NEAR = 0.7  # how much alike two words are, from 0 to 1, so that one is taken for the other
 
-NEAR, NEARER = 0.7, 0.85
-"""How much alike two words are, from 0 to 1, so that one is taken for the other; and where there is another reading."""
-
-DRY_RUN = ("--dry-run", "--dry", "--check", "--diff", "--noop", "-n", "-C", "-D", "-R")
-"""What other tools call a run that changes nothing: Ansible, Invoke, Puppet, make, apt."""
-
-PLAN_SHOWS = f" {FAB} plan shows what deploy would do, with all differences, and changes nothing."
-
+DRY_RUN = ("--dry-run", "--dry", "--check", "--diff", "--noop", "-n", "-C", "-D")
 IN_OTHER_TOOLS = {
     **dict.fromkeys(DRY_RUN, ("--dry-run", "--plan")),
-    **dict.fromkeys(("-i", "--inventory", "--inventory-file"), ("--cluster",)),
-    **dict.fromkeys(("-l", "--limit", "--subset", "-w", "--nodelist"), ("--hosts",)),
+    **dict.fromkeys(("--inventory", "--inventory-file"), ("--cluster",)),
+    **dict.fromkeys(("--limit", "--subset", "--nodelist"), ("--hosts",)),
 }
-"""Options of other tools, and what means the same here, where a task has it."""
+"""Options of Ansible, Puppet, make, apt and pdsh, and what means the same here, where a task has it."""
+
+HELP = ("--help", "-h")
+FOR_WORDS = ("--hosts", "--run", "--drills")  # the options for what somebody may type as a bare word
 
 
-def closest(word: str, known: Iterable[str], cutoff: float = NEAR) -> str:
-    """The known word that is most like a misspelt one; empty if none is."""
-    from difflib import get_close_matches  # only where something is misspelt
+def told(error: ParseError, tasks: Collection) -> str:
+    """What Invoke's parser did not understand, with what was meant, and where to look."""
+    context = error.context
+    name = context.name if context else None
+    if context and name and (word := option_for_word(context)):
+        return no_option(name, word, [*context.flags])
+    see = f" See: {FAB} {name} --help." if name else f" All tasks: {FAB} --list."
+    found = UNKNOWN.fullmatch(str(error))
+    if without_value := NO_VALUE.search(str(error)):
+        return f"--{without_value[1]} needs a value.{see}"
+    if not found:
+        needed = context.missing_positional_args if context else []
+        reason = f"{name} needs {str(needed[0].name).upper()}: {needed[0].help}" if needed else str(error)
+        return f"{reason.rstrip('!.')}.{see}"
+    word, flags = found[1], [*context.flags] if context else []
+    if word.startswith("-"):
+        return no_option(name or FAB, word, flags)
+    near = meant(word, [*tasks.task_names, *(alias for aliases in tasks.task_names.values() for alias in aliases)])
+    if not name or near:
+        return f"There is no task {word}.{near} All tasks: {FAB} --list."
+    option = next((f" It goes by {one} {word}." for one in FOR_WORDS if one in flags), "")
+    option = f" A command stands behind --: {FAB} {name} ... -- {word}." if getattr(tasks[name], "rest", "") else option
+    return f"{name} takes no further word, but here is {word}.{option}{see}"
 
-    return next(iter(get_close_matches(word, known, n=1, cutoff=cutoff)), "")
+
+def option_for_word(context: ParserContext) -> str:
+    """An option that the parser has taken for a word, as it does with one that the task does not have."""
+    given = (str(one.value) for one in context.positional_args if one.value is not None)
+    return next((value for value in given if value.startswith("-") and value != "-"), "")
 
 
-def did_you_mean(word: str) -> str:
-    """A question, with a space in front; empty without a word."""
-    return f" Did you mean {word}?" if word else ""
+def no_option(task: str, flag: str, flags: list[str]) -> str:
+    """That a task has no such option, with what was meant."""
+    same = next((one for one in IN_OTHER_TOOLS.get(flag, ()) if one in flags), "")
+    advice = f" Here it is {same}." if same else meant(flag, flags)
+    if flag in DRY_RUN and (task == "deploy" or not same):
+        advice = f" {FAB} plan shows what deploy would do, and changes nothing."
+    return f"{task} has no option {flag}.{advice} See: {FAB} {'' if task == FAB else f'{task} '}--help."
 
 
-def meant(flag: str, task: Command | None) -> str:
-    """What an option that a task does not have is called here, as a sentence after a space; empty if unknown."""
-    if task is None or flag not in IN_OTHER_TOOLS:
-        return ""
-    if task.name == "deploy" and flag in DRY_RUN:
-        return PLAN_SHOWS
-    same = next((one for one in IN_OTHER_TOOLS[flag] if one in task.flags), "")
-    if same == "--cluster":
-        return " The cluster file takes the place of an inventory: --cluster FILE. --hosts @FILE reads hosts from one."
-    return f" Here it is {same}." if same else ""
+def meant(word: str, known: list[str]) -> str:
+    """A question with the known word that is most like a misspelt one, behind a space; empty if none is."""
+    near = get_close_matches(word, known, n=1, cutoff=NEAR)
+    return f" Did you mean {near[0]}?" if near else ""

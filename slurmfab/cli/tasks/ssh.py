@@ -8,8 +8,9 @@ from slurmfab.cli.tasks.options import Common
 
 @command(
     common=("cluster",),
-    positional=["host", "[command]"],
-    help={"host": "a member of the cluster", "command": "what runs there, as one word; a shell if left out"},
+    positional=["host"],
+    rest="command",
+    help={"host": "a member of the cluster", "command": "what runs there; a shell if left out"},
 )
 def ssh(common: Common, host: str, *, command: str = "") -> int:
     """Log in to a host, or run a command there.
@@ -20,7 +21,7 @@ def ssh(common: Common, host: str, *, command: str = "") -> int:
 
     Examples:
         fab ssh n3
-        fab ssh n3 'journalctl -u slurmd -n 50'
+        fab ssh n3 -- journalctl -u slurmd -n 50
     """
     from slurmfab.cluster.inventory import loading
     from slurmfab.hosts import client_config

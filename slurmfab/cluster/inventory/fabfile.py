@@ -12,12 +12,24 @@ from slurmfab.base.errors import InputError
 DIRECTORY = "configs"  # the name of the directory for cluster files; fabfiles belong beside directories of this name
 
 TEXT = '''\
-"""The tasks of slurmfab, for `fab`."""
+"""The tasks of slurmfab, and those of this site, for `fab` and `slurmfab`."""
 import sys
 
-del sys.path[0]  # Fabric puts this directory first, where a file could have the name of any module
+here = sys.path.pop(0)  # Fabric puts this directory first, where a file could have the name of any module
 
-from slurmfab.fabfile import namespace  # noqa: E402, F401
+from fabric import task  # noqa: E402, F401
+from slurmfab import namespace  # noqa: E402, F401
+
+sys.path.append(here)
+
+# A task of your own, called by `fab hello` and, on hosts, by `fab -H n1,n2 hello`:
+#
+# @task
+# def hello(c):
+#     """Say hello."""
+#     c.run("echo hello from $(hostname)")
+#
+# namespace.add_task(hello)
 '''
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from slurmfab.base import foreign
 from slurmfab.base.errors import HostError
-from slurmfab.base.foreign import why_foreign
-from slurmfab.base.own_directory import own_directory
 from slurmfab.commands.checks.results import cause_and_repair
 
 PREFIX = "own-"  # how the groups of these checks begin
@@ -38,26 +34,8 @@ def group_of(path: Path) -> str:
 
 def why_unsafe(path: Path, cluster_file: Path) -> str:
     """Why a file with checks is not run; empty if only those could write it who may change the cluster file."""
-    real = path.resolve()
-    for place in (path, path.parent, path.parent / "__pycache__", real, real.parent):
-        if place.exists() and (why := why_foreign(place.stat(), cluster_file.stat())):
-            return f"{why.format(place)}, and what is in it would run as you. Nothing in this file was run."
-    return ""
-
-
-@contextmanager
-def compiled_anew() -> Iterator[None]:
-    """While in this context, Python compiles modules from their sources, and those compiled before are not loaded.
-
-    What `why_unsafe` looks at is the source, and a `.pyc` beside it may be of somebody else.
-    """
-    before = sys.pycache_prefix, sys.dont_write_bytecode
-    with own_directory("compiled") as empty:
-        sys.pycache_prefix, sys.dont_write_bytecode = str(empty), True
-        try:
-            yield
-        finally:
-            sys.pycache_prefix, sys.dont_write_bytecode = before
+    why = foreign.why_unsafe(path, cluster_file)
+    return f"{why}, and what is in it would run as you. Nothing in this file was run." if why else ""
 
 
 def why_broken(error: BaseException) -> str:

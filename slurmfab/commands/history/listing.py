@@ -107,7 +107,7 @@ class History:
 @shows("version", *SUMMARY, *(Key(name, f"record.{name}") for name in ("steps", "cluster_file", "lock")))
 @dataclass(frozen=True)
 class RecordedRun(Listed):
-    """A run in full: `fab history RUN`."""
+    """A run in full: `fab history --run RUN`."""
 
     version: ClassVar[int] = 1  # of this format: 1
 

@@ -1,4 +1,4 @@
-"""`fab rehearse import`: a cluster that was made by hand is taken over on a twin, which is made by hand as well."""
+"""`fab rehearse -- import`: a cluster that was made by hand is taken over on a twin, which is made by hand as well."""
 
 from __future__ import annotations
 

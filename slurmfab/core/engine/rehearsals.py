@@ -73,7 +73,7 @@ def sentence(cluster_file: Path, command: str) -> str:
     told = f"Rehearsed {when}: {one.verdict}{f': {one.cause}' if one.cause else ''}."
     if Files.of(cluster_file) == Files(one.cluster, one.lock):
         return told
-    return f"{told} That is stale: the files have changed since. To rehearse it again: {FAB} rehearse {command}."
+    return f"{told} That is stale: the files have changed since. To rehearse it again: {FAB} rehearse -- {command}."
 
 
 @cache

@@ -284,18 +284,24 @@ def as_word(name: str) -> str:
     return name.strip().lower().translate(str.maketrans(" ._", "---"))
 
 
+WORDS: Mapping[str, tuple[str, ...]] = {
+    **{phase.word: (phase.name,) for phase in PHASES},
+    **{word: names for word, (_, names) in PARTS.items()},
+}
+"""The phases that each word of `--only` means, by name."""
+
+
 def choose(words: Iterable[str]) -> Choice:
     """The phases that words mean, with what they rest on and what makes them count; InputError for unknown words."""
     typed = tuple(dict.fromkeys(filter(None, map(as_word, words))))
-    known = {phase.word: (phase.name,) for phase in PHASES} | {word: names for word, (_, names) in PARTS.items()}
     complaints = []
     for word in typed:
-        if word not in known:
-            near = difflib.get_close_matches(word, known, n=1)
+        if word not in WORDS:
+            near = difflib.get_close_matches(word, WORDS, n=1)
             complaints.append(f"--only {word}: there is no such phase.{f' Did you mean {near[0]}?' if near else ''}")
     if complaints or not typed:
         raise InputError("\n".join((*(complaints or ["--only names no phase."]), f"All phases: {FAB} phases.")))
-    named = frozenset(name for word in typed for name in known[word])
+    named = frozenset(name for word in typed for name in WORDS[word])
     return Choice(typed, named, with_needs(named))
 
 

@@ -40,8 +40,6 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         (f"fab drain 'n1,g{TAB}", ["drain", "n1,gpu1"]),
         (f"fab drain --reason 'new disks' g{TAB}", ["drain", "--reason", "new disks", "gpu1"]),
         (f"fab deploy --hosts=g{TAB}", ["deploy", "--hosts=gpu1"]),
-        (f"fab deploy --hosts @hosts.ini:g{TAB}", ["deploy", "--hosts", "@hosts.ini:gpu"]),
-        (f"fab deploy --hosts @hos{TAB}", ["deploy", "--hosts", "@hosts.ini"]),
         (f"fab check-cluster --only munge,clo{TAB}", ["check-cluster", "--only", "munge,clock"]),
         (f"fab remove-user {TAB}", ["remove-user", "ann"]),
         (f"fab restore an{TAB}", ["restore", "an archive.tar"]),

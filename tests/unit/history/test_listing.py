@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import socket
-import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, run_over
 
 from slurmfab.base.errors import InputError, SlurmfabError, Unreachable
-from slurmfab.cli.tasks.invoke_tasks import words_after
 from slurmfab.commands.history import listing
 from slurmfab.commands.history.listing import changes_text, result_text
 from slurmfab.core.engine import record
@@ -211,24 +209,6 @@ def test_json_holds_all_runs_in_brief_or_one_with_all_that_was_deployed(
     listing.show(str(tmp_path / "lab.yaml"), "last", str(tmp_path / "run.json"))
     whole = json.loads((tmp_path / "run.json").read_text())
     assert (whole["run"], whole["cluster_file"], len(whole["steps"])) == (run, THREE_HOSTS, 1)
-
-
-@pytest.mark.parametrize(
-    ("words", "positional"),
-    [
-        ("history", []),
-        ("history last", ["run"]),
-        ("history --json -", []),
-        ("history 2026 --json -", ["run"]),
-        ("--help history", []),
-        ("deploy n1", []),
-    ],
-)
-def test_a_word_after_the_task_may_be_left_out(
-    words: str, positional: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["fab", *words.split()])
-    assert words_after("history", [], "run") == positional
 
 
 def test_an_error_of_a_run_is_told_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

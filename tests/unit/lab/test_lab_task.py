@@ -1,10 +1,10 @@
 """What people type for a lab, and what they are told when it makes no sense."""
 
 import pytest
+from invoke.exceptions import Exit
 
 from slurmfab.base.errors import InputError
 from slurmfab.cli.tasks import lab as tasks
-from slurmfab.cli.tasks.command import Exit
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,10 @@ from slurmfab.cli.tasks.command import Exit
 )
 def test_lab_up_when_something_typed_is_wrong_then_nothing_starts_and_the_complaint_names_it(typed, complaint):
     with pytest.raises(Exit, match=complaint) as caught:
-        tasks.lab_up(**typed)
+        tasks.lab_up.call(**typed)
     assert caught.value.code == InputError.exit_code
 
 
 def test_lab_down_when_the_name_cannot_be_a_labs_then_the_complaint_names_it():
     with pytest.raises(Exit, match=r'lab name "\.\./etc"'):
-        tasks.lab_down(name="../etc")
+        tasks.lab_down.call(name="../etc")

@@ -5,27 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from invoke.parser.argument import Argument
-from invoke.parser.context import ParserContext
+from invoke.exceptions import Exit
 
 from slurmfab.base.errors import InputError
 from slurmfab.cli.tasks import TASKS
 from slurmfab.cli.tasks import rehearse as task
-from slurmfab.cli.tasks.command import Exit, Inside
-from slurmfab.cli.tasks.command_line import Call, answer
-from slurmfab.cli.tasks.invoke_tasks import check_words
+from slurmfab.cli.tasks.rehearse import Inside
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.commands.import_cluster.importing import ImportOptions
 from slurmfab.commands.rehearse import rehearsing, takeover
-
-CORE = ParserContext(args=[Argument(names=("help", "h"), optional=True), Argument(names=("list", "l"), optional=True)])
-
-
-def call_of(line: str) -> Call:
-    calls = answer(line.split())
-    assert isinstance(calls, list)
-    assert len(calls) == 1
-    return calls[0]
 
 
 @pytest.fixture
@@ -41,11 +29,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[rehearsing.Wanted]:
     return wanted
 
 
-def test_all_words_behind_the_command_are_the_commands_own() -> None:
-    one = call_of("rehearse --kill 3 upgrade --to 26.05 --at-once=25%")
-    assert one.task.name == "rehearse"
-    inside = Inside("upgrade", {"to": "26.05", "at_once": "25%"}, ("upgrade", "--to", "26.05", "--at-once", "25%"))
-    assert one.given == {"kill": "3", "command": inside}
+def carry_out(line: str, **options: Any) -> None:
+    TASKS["rehearse"].call(command=line, **options)
+
+
+def test_a_command_line_when_read_then_has_its_values_and_becomes_the_same_words_again() -> None:
+    words = ("upgrade", "--to", "26.05", "--at-once", "25%")
+    assert task.read(["upgrade", "--to", "26.05", "--at-once=25%"]) == Inside(
+        "upgrade", {"to": "26.05", "at_once": "25%"}, words
+    )
+    restore = ("restore", "a.tar", "--accept-new-host-keys", "--yes")
+    assert task.read(restore).words == restore
 
 
 @pytest.mark.parametrize(
@@ -53,43 +47,48 @@ def test_all_words_behind_the_command_are_the_commands_own() -> None:
     [
         ("deplyo", "There is no task deplyo. Did you mean deploy?"),
         ("deploy --hots n1", "deploy has no option --hots. Did you mean --hosts?"),
-        ("restore", "restore needs FILE"),
+        ("restore", "restore needs FILE: the archive"),
+        ("", "rehearse needs a command behind --: fab rehearse -- deploy"),
         ("deploy upgrade", "Name one command"),
         ("status", "status cannot be rehearsed. These can: deploy, upgrade, restore"),
-        ("rehearse deploy", "rehearse cannot be rehearsed"),
+        ("rehearse", "rehearse cannot be rehearsed"),
+        ("deploy --help", "deploy has no option --help"),
         ("deploy --plan tonight.json", "leave out --plan"),
         ("upgrade --back old.tar", "leave out --back"),
         ("deploy --user admin --retry-failed", "leave out --retry-failed and --user"),
-        ("--identity key import --hosts ctl", "leave out --identity"),
     ],
 )
 def test_a_command_that_cannot_be_rehearsed_is_refused_before_anything_starts(
     asked: list[rehearsing.Wanted], line: str, complaint: str
 ) -> None:
-    def carry_out() -> None:
-        one = call_of(f"rehearse {line}")
-        one.task(**one.given)
-
     with pytest.raises((Exit, InputError), match=complaint):
-        carry_out()
+        carry_out(line)
     assert asked == []
 
 
+def test_an_import_reads_no_backup_and_takes_no_identity() -> None:
+    with pytest.raises(Exit, match="leave out --identity"):
+        carry_out("import --hosts ctl", identity="key")
+
+
 def test_the_options_of_the_rehearsal_are_taken_out_of_the_command(asked: list[rehearsing.Wanted]) -> None:
-    line = "rehearse --power-cut n2 deploy --hosts n[1-2] --cluster other.yaml --json - --allow restart --allow gres -v"
-    one = call_of(line)
-    one.task(**one.given)
+    line = "deploy --hosts n[1-2] --cluster other.yaml --json - --allow restart --allow gres -v"
+    carry_out(line, power_cut="n2")
     words = ("deploy", "--allow", "restart", "--allow", "gres", "--hosts", "n[1-2]")
     assert asked == [rehearsing.Wanted(words, "n[1-2]", 0, "n2")]
 
 
-@pytest.mark.parametrize("line", ["--identity key restore a.tar", "restore a.tar --identity key"])
 def test_the_identity_that_decrypts_backups_is_an_option_of_the_rehearsal_or_of_the_restoration(
-    asked: list[rehearsing.Wanted], line: str
+    asked: list[rehearsing.Wanted],
 ) -> None:
-    one = call_of(f"rehearse {line}")
-    one.task(**one.given)
-    assert [one.identity for one in asked] == ["key"]
+    carry_out("restore a.tar", identity="key")
+    carry_out("restore a.tar --identity other")
+    assert [one.identity for one in asked] == ["key", "other"]
+
+
+def test_words_with_blanks_when_quoted_for_ssh_then_stay_whole(asked: list[rehearsing.Wanted]) -> None:
+    carry_out("restore 'an archive.tar'")
+    assert [one.words for one in asked] == [("restore", "an archive.tar")]
 
 
 def test_an_import_is_rehearsed_with_its_own_options_and_the_deployment_behind_it(
@@ -99,45 +98,13 @@ def test_an_import_is_rehearsed_with_its_own_options_and_the_deployment_behind_i
     monkeypatch.setattr(
         takeover, "rehearse", lambda cluster, source, wanted, _: taken.append((cluster, source, wanted))
     )
-    line = "rehearse --kill 2 --keep import --hosts ctl --user admin --port 2222 --keep-files --cluster new.yaml"
-    one = call_of(line)
-    one.task(**one.given)
+    carry_out("import --hosts ctl --user admin --port 2222 --keep-files --cluster new.yaml", kill="2", keep=True)
     source = takeover.Source("ctl", ConnectionOptions("admin", port=2222), ImportOptions("least", keep_files=True))
     shown = "import --hosts ctl --user admin --port 2222 --keep-files"
     assert taken == [("new.yaml", source, rehearsing.Wanted(("deploy",), "", 2, "", keep=True, shown=shown))]
     assert source.words == ("--adopt", "least", "--keep-files")
 
 
-def test_a_command_line_becomes_the_same_words_again() -> None:
-    inside = call_of("rehearse restore a.tar --accept-new-host-keys --yes").given["command"]
-    assert inside.words == ("restore", "a.tar", "--accept-new-host-keys", "--yes")
-
-
-def test_fab_when_a_command_is_rehearsed_then_invoke_never_sees_the_command(asked: list[rehearsing.Wanted]) -> None:
-    with pytest.raises(Exit) as ended:
-        check_words(["rehearse", "upgrade", "--to", "26.05"], CORE)
-    assert ended.value.code == 0
-    assert [one.words for one in asked] == [("upgrade", "--to", "26.05")]
-
-
-def test_invokes_own_parser_takes_the_command_for_a_word_of_rehearse_and_for_no_task() -> None:
-    from invoke.parser import Parser
-
-    from slurmfab.cli.tasks.invoke_tasks import namespace
-
-    found = Parser(contexts=namespace.to_contexts()).parse_argv(["rehearse", "deploy"])
-    assert [context.name for context in found if context.name] == ["rehearse"]
-
-
 def test_what_has_no_meaning_on_a_twin_is_an_option_of_the_task() -> None:
     for name, options in task.REFUSED.items():
         assert set(options) <= {one.name for one in TASKS[name].parameters}
-
-
-def test_help_behind_the_command_is_the_commands_help() -> None:
-    assert "Usage: fab upgrade" in str(answer(["rehearse", "upgrade", "--help"]))
-
-
-def test_no_command_at_all_is_refused() -> None:
-    with pytest.raises(InputError, match="rehearse needs COMMAND"):
-        answer(["rehearse", "--kill", "3"])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from reference.description import VALUES, Description, Option, Word, all_tasks
 from slurmfab.base.exit_codes import DONE, EXIT_CODES, WRONG_INPUT
-from slurmfab.cli.tasks import all_tasks
-from slurmfab.cli.tasks.description import VALUES, Description, Option, Word
-from slurmfab.cli.tasks.invoke_tasks import namespace
+from slurmfab.cli.tasks import namespace
 
 TASKS = {task.name: task for task in all_tasks()}
 
@@ -38,7 +37,7 @@ def test_every_example_calls_a_task_with_options_that_it_has(task: Description) 
         assert words[:2] == ["fab", task.name]
         inside = [one for one in all_tasks() if task.name == "rehearse" and one.name in words]
         flags = {flag for known in (task, *inside) for one in known.options for flag in one.flags}
-        assert {word for word in words if word.startswith("--")} <= flags
+        assert {word for word in words if word.startswith("--")} - {"--"} <= flags
 
 
 def test_an_option_has_flags_value_default_and_help() -> None:
@@ -57,11 +56,11 @@ def test_a_default_in_the_signature_is_the_default_in_the_help() -> None:
     assert option("usage", "since").default == "30d"
 
 
-def test_words_are_told_with_those_that_may_be_left_out() -> None:
+def test_words_are_told_with_what_stands_behind_the_options() -> None:
     assert TASKS["drain"].usage == "fab drain HOSTS [OPTIONS]"
-    assert TASKS["history"].usage == "fab history [RUN] [OPTIONS]"
-    assert TASKS["ssh"].words[0] == Word("HOST", "a member of the cluster", is_required=True)
-    assert [word.is_required for word in TASKS["ssh"].words] == [True, False]
+    assert TASKS["ssh"].usage == "fab ssh HOST [OPTIONS] -- COMMAND"
+    assert TASKS["ssh"].words == (Word("HOST", "a member of the cluster"),)
+    assert TASKS["ssh"].rest == Word("COMMAND", "what runs there; a shell if left out")
 
 
 def test_exit_codes_are_read_from_the_help() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from terminals import at_a_terminal, words_on
 
-from slurmfab.cli.tasks import first_line
+from slurmfab.cli.tasks import TASKS
+from slurmfab.cli.tasks.options import Common
 
 CLUSTER = """\
 cluster: lab
@@ -29,27 +30,28 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def name_cluster(task: str, cluster: str = "", hosts: str = "") -> None:
+    TASKS[task].name_cluster(Common(cluster), {"hosts": hosts})
+
+
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("called", "told"),
     [
-        ("deploy", "deploy: configs/cluster.yaml, 5 hosts"),
-        ("plan --cluster one.yaml", "plan: one.yaml, 1 host"),
-        ("check-cluster --cluster=one.yaml --json -", "check-cluster: one.yaml, 1 host"),
-        ("deploy --hosts n[1-2]", "deploy: configs/cluster.yaml, 5 hosts; here n[1-2]"),
-        ("drain n3 --reason fan", "drain: configs/cluster.yaml, 5 hosts; here n3"),
-        ("deploy --hosts c1,n1 --cluster new.yaml", "deploy: first contact with c1,n1"),
-        ("deploy --cluster new.yaml", ""),
-        ("history", ""),
-        ("deplyo", ""),
-        ("", ""),
+        (("deploy", "", ""), "deploy: configs/cluster.yaml, 5 hosts"),
+        (("plan", "one.yaml", ""), "plan: one.yaml, 1 host"),
+        (("deploy", "", "n[1-2]"), "deploy: configs/cluster.yaml, 5 hosts; here n[1-2]"),
+        (("drain", "", "n3"), "drain: configs/cluster.yaml, 5 hosts; here n3"),
+        (("deploy", "new.yaml", "c1,n1"), "deploy: first contact with c1,n1"),
+        (("deploy", "new.yaml", ""), ""),
+        (("history", "", ""), ""),
     ],
 )
 @pytest.mark.usefixtures("here")
 def test_a_task_when_somebody_looks_on_then_names_its_cluster_file_and_hosts(
-    monkeypatch: pytest.MonkeyPatch, line: str, told: str
+    monkeypatch: pytest.MonkeyPatch, called: tuple[str, str, str], told: str
 ) -> None:
     shown = at_a_terminal(monkeypatch, "")
-    first_line.show(line.split())
+    name_cluster(*called)
     assert words_on(shown) == told
 
 
@@ -57,7 +59,7 @@ def test_a_task_when_somebody_looks_on_then_names_its_cluster_file_and_hosts(
 def test_a_task_when_its_output_goes_to_a_file_then_begins_with_its_own_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     monkeypatch.setattr("sys.stderr", shown)
-    first_line.show(["deploy"])
+    name_cluster("deploy")
     assert shown.getvalue() == ""
 
 
@@ -66,5 +68,5 @@ def test_a_cluster_file_when_it_is_broken_then_is_named_without_a_number(
 ) -> None:
     (here / "configs/cluster.yaml").write_text("cluster: [")
     shown = at_a_terminal(monkeypatch, "")
-    first_line.show(["plan"])
+    name_cluster("plan")
     assert words_on(shown) == "plan: configs/cluster.yaml"

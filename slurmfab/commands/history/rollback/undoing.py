@@ -156,7 +156,7 @@ def target_before(records: Sequence[Record], undone: Record) -> Target:
     if settling and settling[-1].ended is None:
         raise InputError(
             f"The run before {undone.run} was interrupted, so the state between them is half of a change. Undo both: "
-            f"{FAB} rollback {settling[-1].run}."
+            f"{FAB} rollback --run {settling[-1].run}."
         )
     newest = earlier[-1]
     was_deployed = any(record.exit_code in (DONE, LEFT_OUT) for record in earlier if record.ended and not record.only)
@@ -172,7 +172,7 @@ def refuse_unnamed(target: Target) -> None:
     if target.cluster_file is None and not target.was_deployed:
         raise InputError(
             f"{target.undone} made the cluster. To undo it takes the cluster down: daemons stop, and Slurm's files "
-            f"and keys are removed. If this is intended, name the run: {FAB} rollback {target.undone}. "
+            f"and keys are removed. If this is intended, name the run: {FAB} rollback --run {target.undone}. "
             "Nothing was changed."
         )
 
@@ -264,7 +264,7 @@ def refuse_forgotten(undone: str, undo_states: Mapping[str, UndoState], records:
     newest = max(gone.values())
     left = [record.run for record in records if record.run > newest and changes_hosts(record)]
     way = (
-        f"The oldest run that can be undone is {left[0]}: {FAB} rollback {left[0]}."
+        f"The oldest run that can be undone is {left[0]}: {FAB} rollback --run {left[0]}."
         if left
         else "No run can be undone."
     )
@@ -393,7 +393,7 @@ def carry_out(run: Run, undoing: Undoing) -> None:
             else nothing_to_undo(undoing.undone)
         )
     if run.failed_hosts:
-        run.progress.line(f"To continue with {fold(run.failed_hosts)} later: {FAB} rollback {undoing.undone.run}")
+        run.progress.line(f"To continue with {fold(run.failed_hosts)} later: {FAB} rollback --run {undoing.undone.run}")
 
 
 def roll_back_hosts(run: Run, undoing: Undoing, job_safety: JobSafety) -> RollbackInput:

@@ -99,7 +99,7 @@ def test_undoing_the_first_run_does_not_change_the_cluster_file() -> None:
 
 def test_the_run_that_made_the_cluster_is_undone_only_by_name() -> None:
     records = [ran(1), ran(2)]
-    with pytest.raises(InputError, match=f"If this is intended, name the run: fab rollback {records[0].run}"):
+    with pytest.raises(InputError, match=f"If this is intended, name the run: fab rollback --run {records[0].run}"):
         undoing.refuse_unnamed(undoing.target_before(records, records[0]))
     undoing.refuse_unnamed(undoing.target_before(records, records[1]))
 
@@ -112,7 +112,7 @@ def test_after_only_failed_runs_the_cluster_counts_as_not_deployed() -> None:
 
 def test_a_target_after_an_interrupted_run_is_refused_with_the_run_to_name() -> None:
     records = [ran(1), cut(2), ran(3, "drain", "node-drain:n1"), ran(4)]
-    with pytest.raises(InputError, match=f"Undo both: fab rollback {records[1].run}"):
+    with pytest.raises(InputError, match=f"Undo both: fab rollback --run {records[1].run}"):
         undoing.target_before(records, records[3])
     assert undoing.target_before(records, records[1]).cluster_file == records[0].cluster_file
 
@@ -121,7 +121,7 @@ def test_a_target_after_an_interrupted_run_is_refused_with_the_run_to_name() -> 
 def test_a_run_of_some_phases_neither_completes_an_interrupted_one_nor_makes_a_cluster(only: tuple[str, ...]) -> None:
     records = [ran(1), cut(2), ran(3, only=only), ran(4)]
     if only:
-        with pytest.raises(InputError, match=f"Undo both: fab rollback {records[1].run}"):
+        with pytest.raises(InputError, match=f"Undo both: fab rollback --run {records[1].run}"):
             undoing.target_before(records, records[3])
     else:
         assert undoing.target_before(records, records[3]).cluster_file == records[2].cluster_file
@@ -193,7 +193,7 @@ def test_a_run_that_an_undo_store_lacks_is_refused_with_the_oldest_possible_one(
     assert str(refused.value).startswith(
         f"n1: the undo store there does not have the state before {records[1].run} any more"
     )
-    assert f"The oldest run that can be undone is {records[2].run}: fab rollback {records[2].run}." in str(
+    assert f"The oldest run that can be undone is {records[2].run}: fab rollback --run {records[2].run}." in str(
         refused.value
     )
     kept = {"n1": UndoState(dropped=records[4].run)}

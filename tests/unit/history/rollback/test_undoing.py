@@ -158,7 +158,7 @@ def test_an_unreachable_host_is_named_with_the_command_to_continue(place: Place)
     del hosts.facts["n2"]
     run = place.go_back(hosts)
     assert run.report().exit_code == 3
-    assert f"To continue with n2 later: fab rollback {SECOND}" in place.said.getvalue()
+    assert f"To continue with n2 later: fab rollback --run {SECOND}" in place.said.getvalue()
     assert place.path.read_text() == BEFORE
 
 

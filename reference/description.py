@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slurmfab.base.program_name import FAB
+from slurmfab.cli.tasks import GROUPS
 from slurmfab.cli.tasks.command import Command, Parameter
 
 EXAMPLES = "Examples:"  # the first line of the docstring's part with examples
@@ -16,14 +17,14 @@ VALUES = {
     "address": "ADDRESS", "adopt": "WHAT", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD",
     "by": "KEYS", "cluster": "FILE", "controller": "HOST", "csv": "FILE", "database": "FILE", "destination": "PATH",
     "exclude": "WORDS", "group": "GROUP", "mode": "MODE", "owner": "USER",
-    "fingerprint": "FINGERPRINT", "from": "HOST", "gateway": "HOST",
+    "drills": "NAMES", "fingerprint": "FINGERPRINT", "from": "HOST", "gateway": "HOST",
     "gpu_nodes": "HOSTS", "homes": "SERVER:PATH", "host": "HOST", "hosts": "HOSTS", "html": "FILE",
     "idle_minutes": "MINUTES", "interface": "NAME", "json": "FILE",
     "junit": "FILE", "key": "FILE", "kill": "NUMBER", "like": "HOST", "login": "HOSTS",
     "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "on": "WORDS", "only": "NAMES", "output": "PATH",
     "partition": "NAMES", "plan": "FILE", "port": "PORT", "power_cut": "HOST",
     "repeat": "NUMBER", "run": "RUN", "save": "FILE", "since": "TIME",
-    "slurm": "VERSION", "task": "TASK", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
+    "slurm": "VERSION", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
     "user": "USER", "users": "NAMES", "wait": "MINUTES",
 }  # fmt: skip
 """What the values of options are, by the option's name; other values are texts."""
@@ -47,7 +48,6 @@ class Word:
 
     name: str  # as help shows it, such as `HOSTS`
     help: str  # what it is
-    is_required: bool  # whether the task needs it; what may be left out is an option as well
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Description:
     summary: str
     paragraphs: tuple[str, ...]  # what else is to be said, without exit codes; each paragraph is one line
     words: tuple[Word, ...]  # the values that are given without a flag, in their order
+    rest: Word | None  # what stands behind `--`
     options: tuple[Option, ...]  # its flags, sorted
     examples: tuple[str, ...]  # command lines, as they are typed with `fab`
     exit_codes: Mapping[int, str]  # their meanings; the one after Ctrl-C, which all tasks share, is not among them
@@ -78,8 +79,9 @@ class Description:
     @property
     def usage(self) -> str:
         """How it is called, such as `fab drain HOSTS [OPTIONS]`."""
-        words = (word.name if word.is_required else f"[{word.name}]" for word in self.words)
-        return " ".join([FAB, self.name, *words, *(["[OPTIONS]"] if self.options else [])])
+        rest = ["--", self.rest.name] if self.rest else []
+        words = (word.name for word in self.words)
+        return " ".join([FAB, self.name, *words, *(["[OPTIONS]"] if self.options else []), *rest])
 
     @property
     def has_json(self) -> bool:
@@ -87,9 +89,14 @@ class Description:
         return any(option.name == "json" for option in self.options)
 
 
+def all_tasks() -> tuple[Description, ...]:
+    """All tasks, in the order in which `fab help` shows them."""
+    return tuple(described(task, group) for group, tasks in GROUPS for task in tasks)
+
+
 def described(task: Command, group: str = "") -> Description:
     """A task as data. `group`: the heading under which it is shown."""
-    text, _, examples = task.doc.partition(f"\n{EXAMPLES}\n")
+    text, _, examples = (task.__doc__ or "").partition(f"\n{EXAMPLES}\n")
     summary, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
     codes = [match[1] for match in map(_CODES.search, paragraphs) if match]
     return Description(
@@ -97,10 +104,12 @@ def described(task: Command, group: str = "") -> Description:
         group,
         summary,
         tuple(filter(None, (_CODES.sub("", part) for part in paragraphs))),
-        tuple(Word(one.name.upper(), one.help, is_required=one.is_required) for one in task.words),
+        tuple(Word(one.name.upper(), one.help) for one in task.words),
+        next((Word(one.name.upper(), one.help) for one in task.parameters if one.takes_rest), None),
         tuple(
             sorted(
-                (option(task.name, one) for one in task.parameters if not one.is_required), key=lambda one: one.flags
+                (option(task.name, one) for one in task.parameters if not (one.is_word or one.takes_rest)),
+                key=lambda one: one.flags,
             )
         ),
         tuple(textwrap.dedent(examples).strip().splitlines()),

@@ -1,1 +1,0 @@
-"""Completion of command lines in shells: tasks, options, hosts, users, files, from a table that is quick to load."""

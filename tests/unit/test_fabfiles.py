@@ -1,0 +1,192 @@
+"""A fabfile of a site: its own tasks beside ours, by `fab` and by `slurmfab`, and what is said where it is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slurmfab.cluster.inventory.fabfile import TEXT
+
+BIN = Path(sys.executable).parent
+PROGRAMS = ("fab", "slurmfab")
+
+OWN = """
+from invoke import Collection
+import beside
+
+@task
+def scratch(c, on="compute"):
+    \"\"\"Show the room on /scratch.\"\"\"
+    print("scratch of", on, beside.WORD)
+
+@task(hosts=["root@127.0.0.1:1", "root@127.0.0.2:1"])
+def driver(c):
+    c.run("true")
+
+@task
+def boom(c):
+    raise ZeroDivisionError("no node left")
+
+@task(pre=[namespace["plan"]])
+def planned(c):
+    print("never")
+
+@task(hosts=["root@127.0.0.1:1"])
+def broken(c):
+    open("/no/such/file")
+
+namespace.add_task(scratch)
+namespace.add_task(driver)
+namespace.add_task(planned)
+namespace.add_task(broken)
+namespace.add_task(boom)
+gpu = Collection("gpu")
+gpu.add_task(scratch, name="room")
+namespace.add_collection(gpu)
+"""
+OF_ITS_OWN = """
+from invoke import Collection
+
+@task
+def hello(c):
+    print("hello")
+
+ours, namespace = namespace, Collection(hello)
+namespace.add_collection(ours, "cluster")
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "beside.py").write_text("WORD = 'beside'\n")
+    return tmp_path
+
+
+def run(place: Path, program: str, *words: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [BIN / program, *words], cwd=place, env={**os.environ, "HOME": str(place), "SLURMFAB_CLUSTER": ""},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_task_of_the_site_when_added_to_our_namespace_then_works_beside_ours(place: Path, program: str) -> None:
+    (place / "fabfile.py").write_text(TEXT + OWN)
+    assert run(place, program, "scratch", "--on", "gpu") == (0, "scratch of gpu beside\n", "")
+    assert run(place, program, "gpu.room") == (0, "scratch of compute beside\n", "")
+    for words in (("scratch", "deploy"), ("planned",)):
+        code, _, err = run(place, program, *words)
+        assert (code, "There is no cluster file configs/cluster.yaml" in err) == (2, True), err
+    assert "  scratch            Show the room on /scratch.\n" in run(place, program, "--list")[1]
+    assert "Tasks of the fabfile:\n  scratch " in run(place, program, "help")[1]
+    assert "Show the room on /scratch." in run(place, program, "scratch", "--help")[1]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_fabfile_of_an_earlier_slurmfab_when_it_is_still_there_then_works(place: Path, program: str) -> None:
+    (place / "fabfile.py").write_text("import sys\n\ndel sys.path[0]\nfrom slurmfab.fabfile import namespace\n")
+    code, out, err = run(place, program, "help")
+    assert (code, "  deploy " in out, err) == (0, True, "")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_task_on_hosts_when_they_are_off_then_each_is_told_and_the_exit_code_is_1(place: Path, program: str) -> None:
+    (place / "fabfile.py").write_text(TEXT + OWN)
+    for words in (["driver"], ["-H", "root@127.0.0.1:1,root@127.0.0.2:1", "driver"]):
+        code, out, err = run(place, program, *words)
+        assert (code, out, [line.partition(": ")[0] for line in err.splitlines()]) == (
+            1,
+            "",
+            ["127.0.0.1", "127.0.0.2"],
+        )
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_task_when_it_raises_then_its_own_traceback_is_shown_and_none_of_ours(place: Path, program: str) -> None:
+    (place / "fabfile.py").write_text(TEXT + OWN)
+    code, _, err = run(place, program, "boom")
+    assert code == 2
+    assert err.count("  File ") == err.count(f'File "{place}/fabfile.py"') == 1
+    assert err.endswith("A task of the fabfile failed: ZeroDivisionError: no node left\n")
+    code, _, err = run(place, program, "broken")
+    assert (code, err.splitlines()[-1].partition(": [")[0]) == (2, "A task of the fabfile failed: FileNotFoundError")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_collection_of_the_sites_own_when_it_includes_ours_then_both_are_called(place: Path, program: str) -> None:
+    (place / "fabfile.py").write_text(TEXT + OF_ITS_OWN)
+    assert run(place, program, "hello") == (0, "hello\n", "")
+    code, _, err = run(place, program, "cluster.plan")
+    assert (code, "There is no cluster file configs/cluster.yaml" in err) == (2, True)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_task_with_the_name_of_one_of_ours_is_refused(place: Path, program: str) -> None:
+    (place / "fabfile.py").write_text(f"{TEXT}@task\ndef deploy(c):\n    pass\n\nnamespace.add_task(deploy)\n")
+    code, out, err = run(place, program, "deploy")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "The task deploy of fabfile has the name of a task of slurmfab." in err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def broken(:\n", "fabfile.py:1: invalid syntax: def broken(:"),
+        ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("from fabric import task\n@task\ndef plan(c): pass\n", "its task plan has the name of a task of slurmfab"),
+        ("from fabric import task\n@task(help={'a': 'b'})\ndef x(c): pass\n", "Help field was set for param(s) that"),
+    ],
+)
+def test_a_fabfile_when_wrong_then_slurmfab_tells_it_in_one_message(place: Path, text: str, told: str) -> None:
+    (place / "fabfile.py").write_text(f"{text}# for slurmfab\n")
+    code, out, err = run(place, "slurmfab", "--list")
+    assert (code, out, told in err) == (2, "", True), err
+    assert "slurmfab/cli" not in err
+
+
+def test_a_fabfile_when_it_is_about_something_else_then_slurmfab_does_not_load_it(place: Path) -> None:
+    (place / "fabfile.py").write_text("raise RuntimeError\n")
+    assert run(place, "slurmfab", "--list")[::2] == (0, "")
+
+
+def test_a_fabfile_when_the_environment_forbids_it_then_slurmfab_does_not_load_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURMFAB_FABFILE", "no")
+    (place / "fabfile.py").write_text("raise RuntimeError  # for slurmfab\n")
+    assert run(place, "slurmfab", "--list")[::2] == (0, "")
+
+
+@pytest.mark.parametrize("open_to_others", ["fabfile.py", "."])
+def test_a_fabfile_when_others_may_write_it_then_slurmfab_does_not_load_it(place: Path, open_to_others: str) -> None:
+    (place / "fabfile.py").write_text("raise RuntimeError  # for slurmfab\n")
+    (place / open_to_others).chmod(0o777)
+    code, _, err = run(place, "slurmfab", "help")
+    assert (code, "is not loaded: others may write to" in err, "Traceback" in err) == (0, True, False)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_settings_beside_a_fabfile_when_they_are_data_then_count_and_when_they_are_code_are_not_run(
+    place: Path, program: str
+) -> None:
+    (place / "fabfile.py").write_text(
+        f"{TEXT}@task\ndef told(c):\n    print(c.config.site)\n\nnamespace.add_task(told)\n"
+    )
+    (place / "fabric.yml").write_text("site: here\n")
+    (place / "fabric.py").write_text("raise RuntimeError\n")
+    assert run(place, program, "told") == (0, "here\n", "")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_a_site_prints_is_left_as_it_is_and_what_our_tasks_print_is_harmless(place: Path, program: str) -> None:
+    (place / "fabfile.py").write_text(
+        f"{TEXT}@task\ndef red(c):\n    print('\\x1b[31mred')\n\nnamespace.add_task(red)\n"
+    )
+    assert run(place, program, "red")[1] == "\x1b[31mred\n"
+    assert "\x1b" not in run(place, program, "deploy", "--cluster", "\x1b[31mred")[2]
