@@ -85,16 +85,12 @@ def _inventory(file: str) -> Inventory:
 def _transport(file: str) -> SshTransport:
     """The connections to the hosts of a cluster file, which all groups share."""
     from slurmfab.core.engine import session
-    from slurmfab.hosts import route
-    from slurmfab.hosts.transport import SshTransport
 
-    known, asker = _inventory(file), session.Output().asker()
-    policies = session.policies_of(known, known.cluster.hosts)
     password = ""  # of `fab --prompt-for-sudo-password`
     if Executor.settings:  # `fab` or `slurmfab` is what runs, and shows answers of hosts
         guard_output()
         password = Executor.settings.sudo.password or ""
-    return SshTransport(route.to_hosts(known.cluster), policies, asker, password)
+    return session.ssh_to(_inventory(file), session.Output().asker(), password)
 
 
 _fab: Any = getattr(sys.modules.get("fabric.main"), "program", None)

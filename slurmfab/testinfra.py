@@ -22,10 +22,8 @@ from slurmfab.commands.checks.site_hosts import SiteHosts
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.core.engine import session
 from slurmfab.core.status import selection
-from slurmfab.hosts import route
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.sudo_password import SudoPassword
-from slurmfab.hosts.transport import SshTransport
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -50,8 +48,7 @@ def site_hosts(config: pytest.Config) -> SiteHosts:
     """The hosts that the command line names; each is connected to when the first check needs it."""
     known = loading.load_named(config.getoption("cluster"))
     password = hidden_input.ask("sudo password: ") if config.getoption("ask_sudo_password") else ""
-    policies = session.policies_of(known, known.cluster.hosts)
-    transport, sudo = SshTransport(route.to_hosts(known.cluster), policies), SudoPassword(None, password)
+    transport, sudo = session.ssh_to(known), SudoPassword(None, password)
     config.add_cleanup(transport.close)
 
     def chosen(words: str, option: str = "on") -> tuple[str, ...]:

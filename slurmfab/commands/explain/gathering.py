@@ -157,7 +157,7 @@ def runs_between(known: Inventory, period: Period) -> tuple[Record, ...]:
             continue
         if period.since - LONGEST_RUN <= begun.timestamp() <= period.until:
             with contextlib.suppress(BrokenFile, OSError):
-                found.append(record.record_from(record.stored(path), path.stem))
+                found.append(record.record_from(record.stored(path, known.path), path.stem))
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.core.engine import session
 from slurmfab.core.status import selection
-from slurmfab.hosts import remote_command, route
+from slurmfab.hosts import remote_command
 from slurmfab.hosts.fan_out import FAN_OUT, on_each
 from slurmfab.hosts.transport import SshTransport
 
@@ -105,8 +105,7 @@ def reaching(known: Inventory, output: session.Output) -> Iterator[SshTransport]
     """Connections to the hosts as `deploy` has them, closed at the end; all are held by this process."""
     asker = output.asker()
     password = asker() if output.ask_password and asker else ""
-    policies = session.policies_of(known, known.cluster.hosts)
-    transport = SshTransport(route.to_hosts(known.cluster), policies, asker, password)
+    transport = session.ssh_to(known, asker, password)
     try:
         yield transport
     finally:

@@ -90,7 +90,7 @@ def newest_copy(cluster_file: Path) -> Copy | None:
     """The lock in the newest record that has one; records that are broken have none."""
     for path in sorted(record.directory(cluster_file).glob("*.json"), reverse=True):
         try:
-            stored = record.stored(path)
+            stored = record.stored(path, cluster_file)
             if stored.lock is not None:
                 lock = locks.parse(json.dumps(stored.lock).encode(), path)
                 return Copy(lock, f"the record of {path.stem} by {stored.by}")

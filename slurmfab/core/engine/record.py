@@ -134,7 +134,7 @@ def completes_interrupted(run: Run) -> bool:
         return False
     before = [path for path in sorted(directory(run.inventory.path).glob("*.json")) if path != path_of(run)][-1:]
     try:
-        return any(stored(path).state == UNFINISHED for path in before)
+        return any(stored(path, run.inventory.path).state == UNFINISHED for path in before)
     except (OSError, BrokenFile):
         return False
 
@@ -173,7 +173,7 @@ def load_all(cluster_file: Path) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     records, complaints = [], []
     for path in sorted(directory(cluster_file).glob("*.json")):
         try:
-            records.append(record_from(stored(path), path.stem))
+            records.append(record_from(stored(path, cluster_file), path.stem))
         except OSError as error:
             complaints.append(f"{path}: cannot be read: {error.strerror}")
         except BrokenFile as error:
@@ -181,13 +181,12 @@ def load_all(cluster_file: Path) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     return tuple(records), tuple(complaints)
 
 
-def stored(path: Path) -> StoredRecord:
-    """What is in the file of a record.
+def stored(path: Path, cluster_file: Path) -> StoredRecord:
+    """What is in the file of a record of a cluster.
 
     Raises BrokenFile if it is not a record, or of somebody who may not change the cluster file: what a record has of
     it is deployed again. Raises OSError if it cannot be read.
     """
-    cluster_file = path.parent.with_name(f"{path.parent.stem}.yaml")
     shared = cluster_file.stat() if cluster_file.exists() else path.parent.parent.stat()
     for place in (path.parent, path):
         found = place.lstat()

@@ -26,6 +26,7 @@ from slurmfab.hosts import route
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.host_keys import PinnedKey, known_host
 from slurmfab.hosts.over_ssh import over_ssh
+from slurmfab.hosts.transport import SshTransport
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
@@ -191,6 +192,12 @@ def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
 def policies_of(known: Inventory, hosts: Iterable[str], *, accept_new: bool = False) -> dict[str, PinnedKey]:
     """The checks of hosts' SSH keys, by host. `accept_new`: whether a host of which no key is known may show one."""
     return {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new) for host in hosts}
+
+
+def ssh_to(known: Inventory, asker: Callable[[], str] | None = None, password: str = "") -> SshTransport:
+    """Connections of this process to the hosts of a cluster; `asker` and `password` are for sudo."""
+    policies = policies_of(known, known.cluster.hosts)
+    return SshTransport(route.to_hosts(known.cluster), policies, asker, password)
 
 
 def relay_policies(known: Inventory) -> dict[str, PinnedKey]:
