@@ -62,13 +62,10 @@ Where nodes may sleep, Slurm takes jobs back much later: in `storage` none does,
 
 USUAL = ("plain", "configless", "storage", "second")  # the shapes of the first hundred seeds
 SELDOM = (
-    ("odd", "all"), ("asleep", "all"), ("odd", "away"), ("asleep", "all"),
+    ("odd", "all"), ("asleep", "all"), ("odd", "away"), ("asleep", "controller"),
     ("odd", "twice"), ("asleep", "others"), ("odd", "others"), ("asleep", "twice"),
 )  # fmt: skip
-"""Shape and kind of each seed above a hundred.
-
-`asleep` lacks `controller`: what slurmctld had not saved of a node's waking stays unknown to it until slurmd restarts.
-"""
+"""Shape and kind of each seed above a hundred."""
 
 CLOCKS = {"n1": "+40s", "n2": "-40s"}
 CLOCK = """\

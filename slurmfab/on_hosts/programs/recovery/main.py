@@ -3,7 +3,8 @@
 slurmctld takes back a job whose node has lost it when that node registers, but not within some 20 s of its own start
 (BatchStartTimeout and a message's time), and asks nodes again after half an hour. It never takes back an interactive
 job that way, and with nodes that sleep it waits for ResumeTimeout as well. A node that has rebooted stays DOWN, and one
-with a job that slurmctld had started and not saved, so that it starts it once more, stays drained.
+with a job that slurmctld had started and not saved, so that it starts it once more, stays drained. It asks no node to
+register that it has woken, so that for one whose waking it had not saved it waits until ResumeTimeout.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pwd
 import re
 import socket
 import time
+from contextlib import suppress
 from typing import Any, Dict, Iterable, List, Mapping, Set
 
 from slurmfab.on_hosts.agent.client import commands
@@ -26,6 +28,7 @@ from slurmfab.on_hosts.programs import replaced_file, starting
 
 SETTLED = 30  # seconds after slurmctld's start: the first of a registration at which it takes jobs back are some 20
 LOOKS_BACK = 900  # seconds after the start of slurmctld or of a node's slurmd in which jobs are looked at
+LISTENS, TRIED = 0.5, 20  # seconds in which a slurmd takes a connection, and how many nodes are tried at a time
 REBOOTED = "Node unexpectedly rebooted"  # slurmctld's reason; with ReturnToService=1 it waits for an administrator
 STARTED_TWICE = "Duplicate jobid"  # the reason with which it drains a node that has a job which it had not saved yet
 SLURMS_OWN = r"({0}|{1}|Not responding)( : ({0}|{1}|Not responding))*".format(REBOOTED, STARTED_TWICE)
@@ -55,11 +58,20 @@ def recover(context: Context, memory: str, now: float) -> int:
     shown = context.must(commands.SHOW_CONFIG, seconds=SECONDS)
     config = dict(re.findall(_SETTING, shown, re.MULTILINE))
     started = commands.moment(config.get("BOOT_TIME", ""))
-    if started is None or now - started < SETTLED:
+    if started is None:
         return 0
     remembered = json_objects.read(memory)
     nodes = {one["NodeName"]: one for one in records(context.must(commands.show_nodes(), seconds=SECONDS))}
     states = {name: state_of(one) for name, one in nodes.items()}
+    missed = missed_wakings(nodes.values(), states, config, started, now)
+    if missed and now - remembered.get("reconfigured", 0.0) > LOOKS_BACK:
+        # Each slurmd registers then. Nothing else has a node do so whose boot slurmctld waits for.
+        context.must(commands.RECONFIGURE, seconds=SECONDS)
+        starting.log("%s answers, and slurmctld, which had not saved its waking, waited for it: reconfigured" % missed)
+        remembered["reconfigured"] = now
+    if now - started < SETTLED:
+        replaced_file.write(memory, json.dumps(remembered))
+        return 0
     if config.get("ReturnToService") == "1":
         remembered["returns"] = resume(context, states, remembered.get("returns", {}), now)
     begun = [commands.moment(one.get("SlurmdStartTime", "")) or 0.0 for one in nodes.values()]
@@ -77,6 +89,38 @@ def recover(context: Context, memory: str, now: float) -> int:
 def ping(context: Context) -> str:
     """What `scontrol ping` prints; it fails where no slurmctld answers."""
     return context.run(commands.PING, seconds=SECONDS).stdout.decode(errors="replace")
+
+
+def missed_wakings(
+    nodes: Iterable[Mapping[str, str]],
+    states: Mapping[str, NodeState],
+    config: Mapping[str, str],
+    started: float,
+    now: float,
+) -> str:
+    """A node that slurmctld, which knows nothing of it since its own start, waits for, and whose slurmd listens.
+
+    Empty for none, and where slurm.conf may have changed since that start: a reconfiguration is to bring nothing new.
+    """
+    waited_for = [
+        one
+        for one in nodes
+        if "POWERING_UP" in states[one["NodeName"]].flags and not commands.moment(one.get("BootTime", ""))
+    ]
+    if not waited_for or now - started > LOOKS_BACK:
+        return ""
+    try:
+        with os.scandir(os.path.dirname(config.get("SLURM_CONF", ""))) as files:
+            if any(file.stat().st_ctime >= started for file in files):
+                return ""
+    except OSError:
+        return ""
+    for one in waited_for[:TRIED]:
+        with suppress(OSError, ValueError):
+            place = one.get("NodeAddr", ""), int(one.get("Port") or config.get("SlurmdPort", ""))
+            socket.create_connection(place, LISTENS).close()
+            return one["NodeName"]
+    return ""
 
 
 def resume(

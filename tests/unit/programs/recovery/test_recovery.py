@@ -171,6 +171,39 @@ def test_a_job_without_a_process_of_before_its_nodes_boot_then_waits_again_or_ha
 
 
 @pytest.mark.parametrize(
+    ("differs", "asks"),
+    [
+        ({}, True),
+        ({"state": "UNKNOWN+POWERING_UP", "boot": "Unknown"}, True),
+        ({"state": "IDLE+POWERED_DOWN"}, False),
+        ({"boot": at(9000)}, False),
+        ({"listens": False}, False),
+        ({"up": 1000}, False),
+        ({"up": 90, "edited": 80}, False),
+    ],
+)
+def test_a_node_whose_waking_slurmctld_had_not_saved_then_registers_once_if_its_slurmd_listens_and_no_file_has_changed(
+    memory: Path, tmp_path: Path, differs: dict[str, Any], asks: bool
+) -> None:
+    one = {"state": "ALLOCATED+POWERING_UP", "boot": "None", "listens": True, "up": 20, "edited": 5000, **differs}
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/slurm.conf").touch()
+    now = int((tmp_path / "etc/slurm.conf").stat().st_ctime) + one["edited"]
+    with socket.create_server(("127.0.0.1", 0)) as slurmd:
+        port = slurmd.getsockname()[1]
+        if not one["listens"]:
+            slurmd.close()
+        slurm = Slurm(
+            nodes=[f"NodeName=n1 State={one['state']} NodeAddr=127.0.0.1 BootTime={one['boot']}"],
+            more=f"SLURM_CONF = {tmp_path}/etc/slurm.conf\nSlurmdPort = {port}\n",
+            up=NOW - now + one["up"],
+        )
+        for _ in range(2):
+            recovery.recover(slurm, str(memory), now)
+    assert slurm.changes.count("scontrol reconfigure") == int(asks)
+
+
+@pytest.mark.parametrize(
     ("told", "resumed"),
     [
         ({}, True),
