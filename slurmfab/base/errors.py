@@ -50,6 +50,8 @@ class SlurmfabError(Exception):
     """The root of all errors that users see; they see its text and no traceback."""
 
     exit_code = FAILURE
+    objections: tuple[Any, ...] = ()  # those of `objections.Objection` on which it rests
+    ways: tuple[str, ...] = ()  # the ways out of these
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How it is made again in another process: subclasses have other arguments than a text."""

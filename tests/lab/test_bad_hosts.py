@@ -362,7 +362,10 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]
                 "n2: user slurm has UID 991 there, but the cluster uses 64030",
             ),
         ),
-        ({"n2": ("backup2", 64030)}, ("n2: UID 64030, wanted for slurm, belongs to backup2 there",)),
+        (
+            {"n1": ("backup2", 64030), "n2": ("backup2", 64030)},
+            ("n[1-2]: UID 64030, wanted for slurm, belongs to backup2",),
+        ),
         (
             {"n1": ("munge", 460), "n2": ("munge", 461)},
             ("n1: user munge has UID 460 there, but the cluster uses 450", "n2: user munge has UID 461 there, but"),

@@ -143,15 +143,26 @@ def test_a_node_of_a_cluster_at_work_in_the_file_of_another_when_deployed_is_ref
     site: Site, command: str, same_name: bool
 ) -> None:
     person = site.stranger(f"{command}-{same_name}")
-    person.writes(site.file(site.hosts.lab.name if same_name else "bravo", "n4", "n1"))
+    person.writes(site.file(site.hosts.lab.name if same_name else "bravo", "n4", "n1", "n2"))
     said = refused(site, person, command)
     assert f"n1: it belongs to the cluster {site.hosts.lab.name}, whose controller is ctl(" in said
     assert f"with job {site.job}." in said
 
 
+def test_one_node_of_a_cluster_at_work_in_the_file_of_another_when_planned_is_left_out_and_the_others_go_on(
+    site: Site,
+) -> None:
+    person, before = site.stranger("one"), site.jobs()
+    person.writes(site.file("bravo", "n4", "n1"))
+    done = ended(person.slurmfab("plan"), 3)
+    assert f"n1: failed: it belongs to the cluster {site.hosts.lab.name}" in words_of(done)
+    assert "n4" in done.stdout
+    assert site.jobs() == before
+
+
 def test_the_controller_of_a_cluster_at_work_when_it_is_a_node_in_the_file_of_another_is_refused(site: Site) -> None:
     person = site.stranger("controller")
-    person.writes(site.file("bravo", "n4", "ctl"))
+    person.writes(site.file("bravo", "n4", "ctl", "n1"))
     assert "slurmctld runs there" in refused(site, person, "deploy")
 
 

@@ -94,6 +94,34 @@ def test_nodes_that_lie_when_deployed_then_each_is_left_out_with_its_reason_and_
     assert sorted(json.loads(lock)["hosts"]) == ["ctl", "n1", "n2", "n3"]
 
 
+CLAIMS = {
+    "n1": ("told['facts']['uids']['64030'] = 'me'", "UID 64030, wanted for slurm, belongs to me there."),
+    "n2": ("told['facts']['groups']['munge'] = 7", "group munge has GID 7 there, but the cluster uses"),
+}
+"""What would be in the way of everybody if it were true of most hosts, and the words for it."""
+
+
+def test_a_node_that_claims_what_would_be_in_the_way_of_all_then_is_left_out_alone_with_what_it_said(
+    liars: DeployedLab,
+) -> None:
+    before = lock_path(liars.inventory_path).read_text()
+    for node, (lie, _) in CLAIMS.items():
+        make_liar(liars, node, FACTS.format(lie))
+    for words, among in (((), CLAIMS), (("--hosts", "n1,n3"), {"n1": CLAIMS["n1"]})):
+        liars.on("n3", "echo '# spoilt' >>/etc/slurm/cgroup.conf")
+        done = liars.slurmfab("deploy", *words)
+        assert done.returncode == 3, words_of(done)
+        assert liars.on("n3", "grep -c spoilt /etc/slurm/cgroup.conf", check=False) == "0"
+        for node, (_, reason) in among.items():
+            assert f"{node}: failed: {reason}" in words_of(done)
+    assert liars.on("ctl", "sinfo --noheader --Node --nodes=n1,n2 --format=%T | sort -u").startswith("drain")
+    for node in CLAIMS:
+        honest_again(liars, node)
+    assert liars.slurmfab("deploy", "--hosts", "n1,n2").returncode == 0
+    assert succeeded(liars.slurmfab("resume", "n1,n2"))
+    assert json.loads(lock_path(liars.inventory_path).read_text())["hosts"] == json.loads(before)["hosts"]
+
+
 def test_nodes_that_lied_when_they_are_honest_again_then_nothing_has_to_be_changed(deployed_lab: DeployedLab) -> None:
     done = deployed_lab.slurmfab("deploy")
     assert (done.returncode, "nothing changed on 4 hosts" in words_of(done)) == (0, True), words_of(done)

@@ -73,14 +73,14 @@ def carrying(hosts: DeployedLab, host: str, *numbers: int) -> str:
     return hosts.on(host, f"find {LOCAL} -xdev '(' {tests} ')'")
 
 
-def test_users_with_other_numbers_when_deployed_plainly_are_refused_with_both_ways_out_and_nothing_is_touched(
+def test_users_with_other_numbers_on_one_host_when_planned_leave_it_out_with_both_ways_out_and_nothing_is_touched(
     hosts: DeployedLab,
 ) -> None:
     before = snapshots(hosts, *ALL)
-    done = hosts.slurmfab("deploy")
+    done = hosts.slurmfab("plan")
     said = words_of(done)
-    assert done.returncode == 1
-    assert f"n1: user slurm has UID {SLURM} there, but the cluster uses {FIRST}." in said
+    assert done.returncode == 3
+    assert f"n1: failed: user slurm has UID {SLURM} there, but the cluster uses {FIRST}." in said
     assert f"    n1: munge: uid {MUNGE} -> {WANTED_MUNGE}, gid {MUNGE} -> {WANTED_MUNGE}" in said
     assert "--move-ids" in said
     assert "ids: {slurm: NUMBER" in said
@@ -96,14 +96,14 @@ def test_a_plan_to_move_them_counts_their_files_and_touches_nothing(hosts: Deplo
     assert snapshots(hosts, *ALL) == before
 
 
-def test_users_of_whom_a_process_runs_are_not_moved_and_it_is_named(hosts: DeployedLab) -> None:
+def test_users_of_whom_a_process_runs_when_their_move_is_planned_then_it_is_named(hosts: DeployedLab) -> None:
     pid = hosts.on("n1", "setpriv --reuid slurm --regid slurm --clear-groups sleep 1000 >/dev/null 2>&1 & echo $!")
     before = snapshots(hosts, *ALL)
-    done = hosts.slurmfab("deploy", "--move-ids")
+    done = hosts.slurmfab("plan", "--move-ids")
     after = snapshots(hosts, *ALL)
     hosts.on("n1", f"kill {pid}")
-    assert done.returncode == 1
-    assert f"n1: processes run with the number that slurm has here (UID {SLURM}, GID {SLURM}): {pid} (sleep)" in (
+    assert done.returncode == 3
+    assert f"processes run with the number that slurm has here (UID {SLURM}, GID {SLURM}): {pid} (sleep)" in (
         words_of(done)
     )
     assert after == before

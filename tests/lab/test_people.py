@@ -190,19 +190,28 @@ def test_a_key_of_their_own_stays_and_one_that_is_not_declared_any_more_goes(peo
     peopled.hosts.deploy()
 
 
-def test_a_number_that_somebody_else_has_on_one_host_stops_the_run_before_any_change(peopled: Peopled) -> None:
+def test_a_number_that_somebody_else_has_on_one_host_leaves_out_that_host_whose_node_gets_no_jobs(
+    peopled: Peopled,
+) -> None:
     text, lock = peopled.text, peopled.hosts.inventory_path.with_name(f"{peopled.hosts.inventory_path.stem}.lock.json")
     peopled.hosts.on("n2", "useradd --uid 3500 stranger; groupadd --gid 1600 dan")
     before, lock_before = peopled.state(), lock.read_text()
-    peopled.write(text + "  - {name: dan, uid: 3500}\n")
-    refused = ended(peopled.hosts.slurmfab("deploy"), 1)
-    assert "n2: UID 3500, wanted for dan, belongs to stranger there." in words_of(refused)
-    assert "Nothing was changed." in refused.stderr
-    peopled.write(text)
-    added = ended(peopled.hosts.slurmfab("add-user", "fred", "--uid", "3500"), 1)
-    assert "n2: UID 3500, wanted for fred, belongs to stranger there." in words_of(added)
-    assert (peopled.state(), peopled.text, lock.read_text()) == (before, text, lock_before)
+    added = ended(peopled.hosts.slurmfab("add-user", "dan", "--uid", "3500"), 3)
+    assert "UID 3500, wanted for dan, belongs to stranger there." in words_of(added)
+    assert "n2: drained: a UID or GID of the cluster is somebody else's there." in words_of(added)
+    assert "drain" in peopled.hosts.on("ctl", "sinfo --noheader --Node --nodes=n2 --format=%T")
+    after = peopled.state()
+    assert (after["n2"], after["n1"] == before["n1"]) == (before["n2"], False)
+    assert peopled.hosts.on("n1", "id -u dan") == "3500"
+    ended(peopled.hosts.slurmfab("deploy"), 3)
     peopled.hosts.on("n2", "userdel stranger; groupdel dan")
+    peopled.hosts.deploy()
+    assert peopled.same("id -u dan") == "3500"
+    succeeded(peopled.hosts.slurmfab("resume", "n2"))
+    succeeded(peopled.hosts.slurmfab("remove-user", "dan"))
+    peopled.write(text)
+    lock.write_text(lock_before)
+    peopled.hosts.deploy()
 
 
 def test_somebody_who_is_added_can_log_in_and_run_jobs(peopled: Peopled) -> None:

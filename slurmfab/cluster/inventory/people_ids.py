@@ -9,6 +9,7 @@ from typing import NamedTuple
 from slurmfab.base.errors import IdConflict
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
+from slurmfab.base.objections import NUMBERS, Objection, objected
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import system_ids
@@ -118,19 +119,22 @@ def decide(
     `controller`, `moving`: see `system_ids.choose`. Raises IdConflict with all conflicts of numbers with those on
     hosts.
     """
-    complaints: list[str] = []
+    found: list[IdConflict] = []
     system: dict[str, int] = {}
     people: dict[str, int] = {}
     try:
         system = system_ids.choose(facts, cluster.ids, pinned, controller=controller, moving=moving)
     except IdConflict as conflict:
-        complaints.append(str(conflict))
+        found.append(conflict)
     try:
         people = choose(cluster, facts, {**pinned, **system})
     except IdConflict as conflict:
-        complaints.append(str(conflict))
-    if complaints:
-        raise IdConflict("\n".join(complaints))
+        found.append(conflict)
+    if found:
+        both = IdConflict("\n".join(map(str, found)))
+        both.objections = tuple(one for conflict in found for one in conflict.objections)
+        both.ways = tuple(way for conflict in found for way in conflict.ways)
+        raise both
     return {**pinned, **people, **system}
 
 
@@ -164,24 +168,47 @@ def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers) ->
         if not is_systems(name, facts, pinned):
             gid = pinned.get(f"{name}.gid") or prevailing(name, "groups", facts)
             chosen[f"{name}.gid"] = gid or used.assign()
-    complaints = [line for name in owners(chosen) for line in conflicts(name, chosen, facts)]
-    complaints += [*given_twice({**pinned, **chosen}), *system_accounts(cluster, chosen, facts)]
-    if complaints:
-        raise IdConflict("\n".join([*dict.fromkeys(complaints), WAY_OUT]))
+    fixed = {*pinned, *(f"{user.name}.{kind}" for user in cluster.users for kind in ("uid", "gid") if user.uid)}
+
+    def proposers(*names: str) -> tuple[str, ...]:
+        """The hosts that have one of these users or groups with its number, where only they made it the chosen one."""
+        free = (name for name in names if not {f"{name}.uid", f"{name}.gid"} & fixed)
+        return system_ids.fewest(tuple(proposing(name, chosen, facts)) for name in free)
+
+    complaints: list[Objection | str] = []
+    for name in owners(chosen):
+        complaints += (one._replace(proposers=proposers(name)) for one in conflicts(name, chosen, facts))
+    for what, names in given_twice({**pinned, **chosen}):
+        hosts = proposers(*names) or used.holders()
+        complaints.append(Objection(hosts, what, about=NUMBERS) if hosts else what)
+    objected((*complaints, *system_accounts(cluster, chosen, facts)), (WAY_OUT,), IdConflict)
     return chosen
+
+
+def proposing(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterator[str]:
+    """Yield the hosts on which a user or group has the chosen number."""
+    for host, fact in facts.items():
+        account = fact.accounts.get(name)
+        if (account and account.uid == chosen.get(f"{name}.uid")) or fact.groups.get(name) == chosen.get(f"{name}.gid"):
+            yield host
 
 
 class UsedNumbers:
     """The numbers that are not free: those on hosts, and those that were assigned since."""
 
     def __init__(self, facts: Mapping[str, HostFacts], more: Iterable[int]) -> None:
-        self.numbers = {number for fact in facts.values() for number in (*fact.uids, *fact.gids)} | set(more)
+        self.of_hosts = {host: {*fact.uids, *fact.gids} for host, fact in facts.items()}
+        self.numbers = set(more).union(*self.of_hosts.values())
 
     def assign(self) -> int:
         """Assign the first free number."""
         free = next((number for number in CANDIDATES if number not in self.numbers), CANDIDATES.stop)
         self.numbers.add(free)
         return free
+
+    def holders(self) -> tuple[str, ...]:
+        """The hosts that say that most of the numbers to choose from are taken, so that none is left."""
+        return tuple(host for host, own in self.of_hosts.items() if 2 * len(own & {*CANDIDATES}) > len(CANDIDATES))
 
 
 def specified_ids(cluster: Cluster) -> set[int]:
@@ -204,10 +231,10 @@ def owners(chosen: Numbers) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name, _ in split(chosen)))
 
 
-def conflicts(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterable[str]:
-    """A line for each conflict of hosts with the numbers of a user or group; hosts with the same one are folded."""
+def conflicts(name: str, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterator[Objection]:
+    """The conflicts of hosts with the numbers of a user or group; hosts with the same one are together."""
     found = grouped((what, host) for host, fact in facts.items() for what in differences(name, chosen, fact))
-    return [f"{fold(hosts)}: {what}." for what, hosts in found.items()]
+    yield from (Objection((*hosts,), f"{what}.", about=NUMBERS) for what, hosts in found.items())
 
 
 def differences(name: str, chosen: Numbers, fact: HostFacts) -> Iterator[str]:
@@ -230,8 +257,8 @@ def differences(name: str, chosen: Numbers, fact: HostFacts) -> Iterator[str]:
         yield f"GID {gid}, wanted for {name}, belongs to {fact.gids[gid]} there"
 
 
-def given_twice(numbers: Numbers) -> Iterator[str]:
-    """Yield the numbers that two names of the cluster would share, including former users, slurm and munge."""
+def given_twice(numbers: Numbers) -> Iterator[tuple[str, list[str]]]:
+    """Yield numbers that two names of the cluster would share, former users, slurm and munge too, and the names."""
     for kind in ("uid", "gid"):
         holders: dict[int, list[str]] = {}
         for key, number in numbers.items():
@@ -239,11 +266,11 @@ def given_twice(numbers: Numbers) -> Iterator[str]:
                 holders.setdefault(number, []).append(key.rpartition(".")[0])
         for number, names in holders.items():
             if len(names) > 1:
-                yield f"{kind.upper()} {number} is wanted for {' and '.join(sorted(names))}."
+                yield f"{kind.upper()} {number} is wanted for {' and '.join(sorted(names))}.", names
 
 
-def system_accounts(cluster: Cluster, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterator[str]:
-    """Yield one line for each user of the cluster that is a system user on a host."""
+def system_accounts(cluster: Cluster, chosen: Numbers, facts: Mapping[str, HostFacts]) -> Iterator[Objection]:
+    """Yield each user of the cluster that is a system user on hosts."""
     for user in cluster.users:
         hosts = [
             host
@@ -251,7 +278,8 @@ def system_accounts(cluster: Cluster, chosen: Numbers, facts: Mapping[str, HostF
             if user.name in fact.accounts and fact.accounts[user.name].uid < FIRST_OF_PEOPLE
         ]
         if hosts and chosen[f"{user.name}.uid"] < FIRST_OF_PEOPLE:
-            yield f"{fold(hosts)}: {user.name} is a system user there (UID {chosen[f'{user.name}.uid']})."
+            number = chosen[f"{user.name}.uid"]
+            yield Objection((*hosts,), f"{user.name} is a system user there (UID {number}).", about=NUMBERS)
 
 
 def refuse_partial(cluster: Cluster, asked: Collection[str], before: Numbers, chosen: Numbers) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from slurmfab.base.errors import IdConflict
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
+from slurmfab.base.objections import NUMBERS, Objection, objected
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.slurm.platform import DEBIAN
@@ -45,16 +47,32 @@ def choose(
     for user in SYSTEM_USERS:
         uid, gid = pick(user, facts, declared, pinned, frozenset(chosen.values()), controller=controller, moving=moving)
         chosen |= {f"{user}.uid": uid, f"{user}.gid": gid}
-    complaints = [line for user in SYSTEM_USERS for line in conflicts(user, chosen, facts, moving=moving)]
-    complaints += [
-        f"{kind.upper()} {chosen[f'slurm.{kind}']} is wanted for both slurm and munge."
-        for kind in ("uid", "gid")
-        if chosen[f"slurm.{kind}"] == chosen[f"munge.{kind}"]
-    ]
+    free = [user for user in SYSTEM_USERS if user not in declared and f"{user}.uid" not in pinned]
+    complaints: list[Objection | str] = []
+    for user in SYSTEM_USERS:
+        proposers = proposing(user, chosen, facts) if user in free else ()
+        complaints += (one._replace(proposers=proposers) for one in conflicts(user, chosen, facts, moving=moving))
+    for kind in ("uid", "gid"):
+        if chosen[f"slurm.{kind}"] == chosen[f"munge.{kind}"]:
+            what = f"{kind.upper()} {chosen[f'slurm.{kind}']} is wanted for both slurm and munge."
+            hosts = fewest(proposing(user, chosen, facts) for user in free)
+            complaints.append(Objection(hosts, what, about=NUMBERS) if hosts else what)
     if complaints:
         offered = () if moving or not controller else offer(facts, declared, pinned, controller)
-        raise IdConflict("\n".join([*complaints, *offered, WAY_OUT]))
+        objected(complaints, (*offered, WAY_OUT), IdConflict)
     return chosen
+
+
+def proposing(user: str, chosen: Mapping[str, int], facts: Mapping[str, HostFacts]) -> tuple[str, ...]:
+    """The hosts that have a system user with the chosen numbers, and so may be why they were chosen."""
+    pair = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
+    known = ((host, fact.accounts.get(user)) for host, fact in facts.items())
+    return tuple(host for host, account in known if account and (account.uid, account.gid) == pair)
+
+
+def fewest(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The smallest of some groups of hosts that is not empty."""
+    return min(filter(None, groups), key=len, default=())
 
 
 def offer(
@@ -129,19 +147,18 @@ def most_common(found: Mapping[str, tuple[int, int]], controller: str) -> tuple[
 
 def conflicts(
     user: str, chosen: Mapping[str, int], facts: Mapping[str, HostFacts], *, moving: bool = False
-) -> Iterable[str]:
-    """A line for each conflict of hosts with a user's IDs, hosts folded; moved ones conflict with others' alone."""
+) -> Iterator[Objection]:
+    """The conflicts of hosts with a user's IDs, equal ones together; moved ones conflict with others' alone."""
     uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
-    found: dict[str, list[str]] = {}
-    for host, fact in facts.items():
-        for what in () if moving else other_numbers(user, chosen, fact):
-            found.setdefault(what, []).append(host)
-        uid_owner, gid_owner = fact.uids.get(uid, user), fact.gids.get(gid, user)
-        if uid_owner != user:
-            found.setdefault(f"UID {uid}, wanted for {user}, belongs to {uid_owner} there", []).append(host)
-        if gid_owner != user:
-            found.setdefault(f"GID {gid}, wanted for {user}, belongs to {gid_owner} there", []).append(host)
-    return [f"{fold(hosts)}: {what}." for what, hosts in found.items()]
+
+    def of_host(fact: HostFacts) -> Iterator[str]:
+        yield from () if moving else other_numbers(user, chosen, fact)
+        for kind, number, owner in (("UID", uid, fact.uids.get(uid)), ("GID", gid, fact.gids.get(gid))):
+            if owner not in (None, user):
+                yield f"{kind} {number}, wanted for {user}, belongs to {owner} there"
+
+    found = grouped((what, host) for host, fact in facts.items() for what in of_host(fact))
+    yield from (Objection((*hosts,), f"{what}.", about=NUMBERS) for what, hosts in found.items())
 
 
 def other_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iterable[str]:

@@ -20,11 +20,10 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.commands.munge.key_rotation import failure, sentence, slurm_as_before, state_before
 from slurmfab.core.engine import session
 from slurmfab.core.engine.report import Step
-from slurmfab.core.engine.requests import apply_step, gather, require_claim
+from slurmfab.core.engine.requests import apply_step, gather, require_claim, without_foreign
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.plan.phases.rest import proving
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.plan.preflight import other_clusters
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.core.resource import FAILED, OK, Outcome, Resource
 from slurmfab.on_hosts.agent.files.file import File
@@ -52,7 +51,7 @@ def rotate(run: Run) -> None:
     SlurmfabError if a host that proves tokens cannot take the key; then all have the old one.
     """
     facts = gather(run, run.hosts, may_prepare=False)
-    other_clusters.refuse_in_use(run.inventory.cluster, run.inventory.lock, facts)
+    facts = without_foreign(run, facts)
     plan_input = PlanInput(run.inventory.cluster, run.inventory.lock, facts)
     proving_hosts = [host for host in reversed(proving(plan_input)) if host in facts]
     old = facts[run.controller].jwt_key

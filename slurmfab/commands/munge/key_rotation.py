@@ -24,11 +24,10 @@ from slurmfab.core.engine import session
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.job_waiting import NODES_AND_JOBS, format_jobs, jobs_on
 from slurmfab.core.engine.report import Step
-from slurmfab.core.engine.requests import apply_step, gather, request_apply, require_claim
+from slurmfab.core.engine.requests import apply_step, gather, request_apply, require_claim, without_foreign
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.plan.phases.daemons import runs_slurmctld
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.plan.preflight import other_clusters
 from slurmfab.core.status import snapshot
 from slurmfab.core.status.snapshot import Snapshot
 from slurmfab.hosts.fan_out import on_each
@@ -202,7 +201,7 @@ def rotate(run: Run) -> None:
     """
     facts = gather(run, run.hosts, may_prepare=False)
     refuse_undeployed(run, facts)
-    other_clusters.refuse_in_use(run.inventory.cluster, run.inventory.lock, facts)
+    facts = without_foreign(run, facts)
     require_claim(run)
     together(run, "locking", run.remaining(run.hosts), lambda host: request_apply(run, host, [], dry_run=False))
     plan_input = PlanInput(run.inventory.cluster, run.inventory.lock, facts)

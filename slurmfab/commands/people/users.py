@@ -20,7 +20,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.people_ids import former
 from slurmfab.cluster.inventory.public_keys import in_text, key_of, mistake
 from slurmfab.core.engine import converge as deployment
-from slurmfab.core.engine import file_writing, notices, planning, requests, session
+from slurmfab.core.engine import drain_first, file_writing, notices, planning, requests, session
 from slurmfab.core.engine.converge import compare_hosts
 from slurmfab.core.engine.node_changes import change_each
 from slurmfab.core.engine.report import Step
@@ -72,6 +72,7 @@ def deploy_users(run: Run) -> PlanInput:
     for names in (ON_HOSTS, AFTERWARDS):
         plan_input, steps = survey(run, names)
         notices.tell_of_resources(run, steps)
+        drain_first.drain_strangers(run, plan_input.conf_before.nodes)
         differing = {step.phase for step in steps if step.differs}
         deployment.converge(run, plan_input, phases_of(differing))
     plan_input, _ = survey(run, ())

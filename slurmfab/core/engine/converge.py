@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.grouping import grouped
-from slurmfab.core.engine import drift, id_migration, notices, planning, refused_files, shared_state
+from slurmfab.core.engine import drain_first, drift, id_migration, notices, planning, refused_files, shared_state
+from slurmfab.core.engine.hearing import hear
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.phase_run import PhaseRun
 from slurmfab.core.engine.planning import exclude_lying_authority, exclude_unfit_hosts, exclude_without_packages
@@ -60,6 +61,7 @@ def converge_differences(run: Run, job_safety: JobSafety) -> None:
     plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True))
     tell_companions(run, steps)
     id_migration.print_planned(run, steps)
+    steps = still(run, steps)
     notices.tell(run, plan_input, steps)
     other_hardware = drift.other_hardware(plan_input, run.hosts)
     run.set_other_hardware(tuple(step.host for step in other_hardware))
@@ -70,6 +72,7 @@ def converge_differences(run: Run, job_safety: JobSafety) -> None:
             run.remaining(run.hosts),
             lambda host, file, dry: request_apply(run, host, [file], dry_run=dry)[0],
         )
+        drain_first.drain_strangers(run, plan_input.conf_before.nodes)
     done: list[Phase] = []
     if any(phase.prepares for phase in differing(steps)):
         done += (phase for phase in chosen_phases(run, steps) if phase.prepares)
@@ -191,9 +194,15 @@ def compare_hosts(run: Run, plan: Plan, *, may_change: bool = True) -> list[Step
     run.note_survey(chosen)
     run.require_controller()
     refused_files.refuse_unparsable(run, chosen)
-    refused_files.refuse_unknown(chosen)
+    hear(run, lambda: refused_files.refuse_unknown(still(run, chosen)), plan.hosts)
+    steps = still(run, steps)
     order = {name: number for number, name in enumerate(plan.hosts)}
     return sorted(steps, key=lambda step: order[step.host])
+
+
+def still(run: Run, steps: Iterable[Step]) -> list[Step]:
+    """Those of some steps whose host is not excluded."""
+    return [step for step in steps if step.host not in run.failed_hosts]
 
 
 def compare_host(run: Run, host: str, wanted: Sequence[tuple[Phase, Resource]]) -> tuple[Step, ...]:

@@ -7,10 +7,12 @@ nodes with that reason alone. So nodes that an administrator drained stay draine
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
+from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.hostlist import fold, shell_word
+from slurmfab.base.objections import NUMBERS
 from slurmfab.base.program_name import FAB
 from slurmfab.core.engine import job_waiting
 from slurmfab.core.engine.actor import stamp
@@ -29,6 +31,9 @@ from slurmfab.on_hosts.agent.nodes.states import FOR_CHANGE
 
 RESUME_SECONDS = 60.0
 """Seconds that a node may take until it answers after the change: slurmd retries to register within that time."""
+
+STRANGERS = "a UID or GID of the cluster is somebody else's there"
+"""The reason of nodes that are drained for it."""
 
 SUBJECTS = {
     "node-removed": "the set of nodes", "node-cores": "its cores", "node-gres": "its Gres",
@@ -117,6 +122,21 @@ def drain_and_wait(run: Run, target: DrainTarget, slurm: Snapshot, pause: Callab
     report_jobs(slurm)
     job_waiting.wait_while(run, target.busy, pause=pause, on_snapshot=report_jobs)
     reconnect(run)
+
+
+def drain_strangers(run: Run, known: Collection[str]) -> None:
+    """Drain nodes that are left out since somebody else has the number of a user: jobs would run as that one.
+
+    `known`: the nodes of Slurm as it is. Where that fails, the run says so and goes on.
+    """
+    nodes = tuple(host for host, about in run.doubted.items() if about == NUMBERS and host in known)
+    if not nodes:
+        return
+    try:
+        change(run, "drain", run.controller, NodeDrain(nodes, STRANGERS, stamp(), for_change=True))
+        run.progress.line(f"{fold(nodes)}: drained: {STRANGERS}. Once that is right: {FAB} resume {fold(nodes)}.")
+    except SlurmfabError as error:
+        run.progress.line(f"{fold(nodes)}: could not be drained ({error}), and jobs of users may run as others there.")
 
 
 def reconnect(run: Run) -> None:

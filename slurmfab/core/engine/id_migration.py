@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slurmfab.base.errors import IdConflict
+from slurmfab.base.objections import Objection, objected
+from slurmfab.core.engine.hearing import hear
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, WOULD_CHANGE, Outcome
@@ -14,12 +16,15 @@ from slurmfab.on_hosts.agent.identities.moved_ids import MovedIds
 def print_planned(run: Run, steps: Iterable[Step]) -> None:
     """Print which users will get other numbers on which hosts, and how many files they own.
 
-    Raises IdConflict if the change would not be safe on some host, so no host is changed.
+    A host where the change would not be safe is left out; raises IdConflict if that is the controller, or most hosts.
     """
     found = list(moves(steps))
-    refused = [f"{host}: {outcome.message}" for host, outcome in found if outcome.status == FAILED]
-    if refused:
-        raise IdConflict("\n".join([*dict.fromkeys(refused), "Nothing was changed."]))
+
+    def judge() -> None:
+        refused = ((host, one.message) for host, one in found if one.status == FAILED and host not in run.failed_hosts)
+        objected((Objection((host,), message) for host, message in refused), ("Nothing was changed.",), IdConflict)
+
+    hear(run, judge, run.hosts)
     for host, outcome in found:
         if outcome.status == WOULD_CHANGE:
             run.progress.line(format_move(host, outcome))

@@ -24,6 +24,7 @@ from slurmfab.cluster.inventory import (
 from slurmfab.cluster.inventory.loading import Inventory, with_lines
 from slurmfab.core.engine import older_copy, passwords, requests
 from slurmfab.core.engine.actor import stamp
+from slurmfab.core.engine.hearing import hear
 from slurmfab.core.engine.notices import newly_trusted
 from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run
@@ -34,7 +35,7 @@ from slurmfab.core.plan.phases import rest
 from slurmfab.core.plan.phases.database import require_slurmdbd
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import LocalInput, PlanInput
-from slurmfab.core.plan.preflight import addresses, judging, other_clusters
+from slurmfab.core.plan.preflight import addresses, judging
 from slurmfab.core.plan.preflight.configuration import KeysRefused
 
 Taken = TypeVar("Taken")
@@ -100,20 +101,26 @@ def exclude_unfit_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_script
     """
     inventory, approvals = run.inventory, run.options.approvals
     local = read_local_input(inventory, with_scripts=with_scripts)
-    other_clusters.refuse_in_use(inventory.cluster, inventory.lock, facts, approvals.allowed)
+    facts = requests.without_foreign(run, facts)
     for host, reason in judging.left_out(inventory.cluster, inventory.lock, facts, approvals.allowed).items():
         run.exclude(host, HostFailed(host, reason))
     run.require_controller()
-    fit = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
-    files_stay = not run.takes("slurm.conf")
-    plan_input = make_plan_input(inventory, fit, local, approvals, files_stay=files_stay)
-    if doubtful := doubtful_authority(run, plan_input):
-        run.require_controller()
-        fit = {host: fact for host, fact in fit.items() if host != doubtful}
-        plan_input = make_plan_input(inventory, fit, local, approvals, files_stay=files_stay)
-    older_copy.refuse(run, plan_input.conf_before.nodes)
-    refuse_keys_for_some(run, plan_input)
-    refuse_unfit(inventory, plan_input, hosts=run.hosts, failed=run.failed_hosts, allowed=approvals.allowed)
+
+    def judged() -> PlanInput:
+        """The input of a plan for the hosts that are left; refuses it by an error that may rest on hosts' word."""
+        fit = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
+        files_stay = not run.takes("slurm.conf")
+        found = make_plan_input(inventory, fit, local, approvals, files_stay=files_stay, doubted=dict(run.doubted))
+        if doubtful := doubtful_authority(run, found):
+            run.require_controller()
+            fit = {host: fact for host, fact in fit.items() if host != doubtful}
+            found = make_plan_input(inventory, fit, local, approvals, files_stay=files_stay, doubted=dict(run.doubted))
+        older_copy.refuse(run, found.conf_before.nodes)
+        refuse_keys_for_some(run, found)
+        refuse_unfit(inventory, found, hosts=run.hosts, failed=run.failed_hosts, allowed=approvals.allowed)
+        return found
+
+    plan_input = hear(run, judged, facts)
     if silent := [host for host, error in run.failed_hosts.items() if isinstance(error, Unreachable)]:
         addresses.refuse_lost(plan_input, silent)
     for line in fold_lines(newly_trusted(plan_input, inventory.lock.hosts)):
@@ -172,6 +179,7 @@ def make_plan_input(
     approvals: Approvals,
     *,
     files_stay: bool = False,
+    doubted: Mapping[str, str] | None = None,
 ) -> PlanInput:
     """The input of a plan, with the lock as the facts complete it.
 
@@ -179,6 +187,7 @@ def make_plan_input(
         inventory: the cluster file, and the lock before.
         facts: of the hosts that are fit.
         files_stay: whether the run leaves Slurm's files as they are.
+        doubted: see `PlanInput`.
 
     Raises:
         IdConflict: the hosts' UIDs and GIDs contradict each other.
@@ -193,6 +202,7 @@ def make_plan_input(
         move_ids=may_move,
         prune=approvals.prune,
         files_stay=files_stay,
+        doubted=doubted or {},
         **vars(local),
     )
     if not inventory.cluster.registry and not lock.registry_ca:
@@ -242,7 +252,9 @@ def refuse_unfit(
     try:
         judging.refuse_unfit(plan_input, hosts, allowed)
     except KeysRefused as refused:
-        raise KeysRefused(with_lines(before, refused.mistakes), refused.way) from None
+        told = KeysRefused(with_lines(before, refused.mistakes), refused.way)
+        told.objections = refused.objections
+        raise told from None
     mig.refuse_partial(before.lock, plan_input, hosts)
     require_slurmdbd(plan_input, failed)
 

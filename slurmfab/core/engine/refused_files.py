@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from slurmfab.base.errors import InputError
-from slurmfab.base.hostlist import fold
+from slurmfab.base.hostlist import natural
+from slurmfab.base.objections import Objection, objected
 from slurmfab.on_hosts.agent.core.resource import FAILED
 from slurmfab.on_hosts.agent.packages.packages import NO_SOURCE_HAS, Packages
 from slurmfab.on_hosts.agent.slurm.files import BETWEEN, REFUSED
@@ -97,10 +98,11 @@ def refuse_unknown(steps: Iterable[Step]) -> None:
             if outcome.status == FAILED and outcome.message.startswith(NO_SOURCE_HAS):
                 for text in outcome.message.removeprefix(NO_SOURCE_HAS).split(", "):
                     lacking.setdefault(text, set()).add(step.host)
-    lines = [
-        f"{fold(hosts)}: the package sources there do not have {text}."
-        for text, hosts in sorted(lacking.items())
-        if hosts == named.get(text.partition("=")[0])
-    ]
-    if lines:
-        raise InputError("\n".join((*lines, ADVICE)))
+    objected(
+        (
+            Objection(tuple(sorted(hosts, key=natural)), f"the package sources there do not have {text}.")
+            for text, hosts in sorted(lacking.items())
+            if hosts == named.get(text.partition("=")[0])
+        ),
+        (ADVICE,),
+    )

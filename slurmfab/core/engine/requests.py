@@ -34,6 +34,7 @@ from slurmfab.cluster.slurm.platform import PLATFORMS
 from slurmfab.cluster.slurm.software import FIREWALLD
 from slurmfab.core.engine import changed_files, missing_lock
 from slurmfab.core.engine.actor import who
+from slurmfab.core.engine.hearing import hear
 from slurmfab.core.engine.report import UNKNOWN, Step, outcome_from
 from slurmfab.core.engine.run import Run
 from slurmfab.hosts.fan_out import PendingAnswers, on_each
@@ -108,7 +109,7 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
     if run.controller in facts and missing_lock.is_missing(run.inventory):
         missing_lock.refuse_kept(run)
     if run.remaining(without_python):
-        refuse_in_use(run, facts)
+        facts = without_foreign(run, facts)
     # The controller comes first: a run changes other hosts only when it has the controller's lock, and a controller
     # without python3 has no agent that could take that lock.
     for group in ((run.controller,), hosts):
@@ -126,12 +127,21 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
     return {host: facts[host] for host in hosts if host in facts}
 
 
-def refuse_in_use(run: Run, facts: Mapping[str, HostFacts]) -> None:
-    """Refuse new hosts of another cluster by InputError, before python3 is installed on others."""
+def without_foreign(run: Run, facts: Mapping[str, HostFacts]) -> dict[str, HostFacts]:
+    """The facts of hosts that are no other cluster's; such ones are left out.
+
+    Raises InputError if most hosts, or the controller, are another cluster's.
+    """
     from slurmfab.core.plan.preflight import other_clusters  # hosts without python3 are rare
 
     inventory, allowed = run.inventory, run.options.approvals.allowed
-    other_clusters.refuse_in_use(inventory.cluster, inventory.lock, facts, allowed)
+
+    def own() -> dict[str, HostFacts]:
+        found = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
+        other_clusters.refuse_in_use(inventory.cluster, inventory.lock, found, allowed)
+        return found
+
+    return hear(run, own, facts)
 
 
 class CollectedFacts(NamedTuple):

@@ -181,6 +181,7 @@ class Run:
         self.only = options.only
         self.others: tuple[Step, ...] = ()
         self._failed_hosts: dict[str, HostError] = {}
+        self.doubted: dict[str, str] = {}  # hosts whose word is in the way of the others; see `PlanInput`
         self._other_hardware: tuple[str, ...] = ()
         self._job_impact = JobImpact()
         self._error_code = DONE

@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.objections import Objection, objected
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import Gpu, HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -148,7 +148,9 @@ def refuse_partial(before: Lock, plan_input: PlanInput, among: Collection[str]) 
     there, known = plan_input.conf_before.nodes, before.hosts
     nodes = [node for node in to_divide(plan_input) if node in there and not known[node].on_trial]
     if nodes and not plan_input.files_stay and not {*plan_input.cluster.hosts} <= {*among}:
-        raise InputError(
-            f"{fold(nodes)}: GPUs are to be divided into other MIG instances, which changes slurm.conf on all hosts. "
-            f"First, without --hosts or --retry-failed: {FAB} deploy. Nothing was changed."
-        )
+        told = "GPUs are to be divided into other MIG instances, which changes slurm.conf on all hosts. First, without "
+        told += f"--hosts or --retry-failed: {FAB} deploy."
+        # What the cluster file changes is in the way of the whole run, what a node says otherwise than before is not.
+        layout = {node: wanted(plan_input.cluster, node, plan_input.host(node)) for node in nodes}
+        otherwise = tuple(node for node in nodes if not differing(layout[node], known[node].gpus))
+        objected([Objection(otherwise, told) if otherwise == (*nodes,) else f"{fold(nodes)}: {told}"])

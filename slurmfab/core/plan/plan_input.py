@@ -11,6 +11,7 @@ from typing import TypedDict
 
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import IPV4, IPV6, canonical
+from slurmfab.base.objections import VERSION
 from slurmfab.base.paths import JWT_KEY, MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
 from slurmfab.cluster.inventory import trusted_addresses
@@ -93,11 +94,17 @@ class PlanInput(LocalInput):
     files_stay: bool = False  # whether this run leaves Slurm's files, and GPUs' instances, as they are
     # hosts that this run does not change, or no longer, whether they answered or not
     outside: frozenset[str] = NO_HOSTS
+    # hosts that are left out since what they say is in the way of others, each with what is doubted; empty for anything
+    doubted: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def members(self) -> tuple[str, ...]:
         """The hosts of the cluster whose own hostname is in the lock, whether they answer now or not."""
         return tuple(filter(self.is_member, self.cluster.hosts))
+
+    def heard(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """Those of some hosts whose word, or what the lock has of it, counts for the others."""
+        return tuple(host for host in hosts if host not in self.doubted)
 
     def is_member(self, host: str) -> bool:
         """Whether a host of the cluster is one of these."""
@@ -309,7 +316,7 @@ class PlanInput(LocalInput):
     @cached_property
     def oldest_slurm(self) -> SlurmVersion:
         """The oldest series that reads Slurm's files, during an upgrade too, of those that slurmctld talks to."""
-        own = {self.slurm_of(host) for host in self.members}
+        own = {self.slurm_of(host) for host in self.members if self.doubted.get(host) != VERSION}
         return min((self.slurm_version, *(one for one in own if reaches(self.slurm_version, one))))
 
     def setting_before(self, key: str) -> str:

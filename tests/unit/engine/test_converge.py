@@ -441,18 +441,20 @@ def test_a_conflict_of_ids_stops_the_run_before_anything_is_compared_or_changed(
 OTHERS = SlurmUse((ClusterMark("/etc/slurm/slurm.conf", "alpha", ("u1(10.9.0.1)",)),), ("slurmd",), (7,))
 
 
-@pytest.mark.parametrize("without_python", [set(), {"n2"}])
+@pytest.mark.parametrize("without_python", [set(), {"n3"}])
 @pytest.mark.parametrize("work", [deploy, dry_run])
-def test_a_new_host_of_another_cluster_stops_the_run_before_anything_is_compared_changed_or_saved(
+def test_most_hosts_when_they_are_new_and_of_another_cluster_then_stop_the_run_before_anything_is_compared_or_saved(
     work: Callable[[Run], object], without_python: set[str]
 ) -> None:
     saved: list[Run] = []
-    hosts = in_place(without_python=without_python)
-    hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], slurm_use=OTHERS)
-    run = run_over(hosts, cluster(), hooks=RunHooks(save_lock=saved.append))
-    with pytest.raises(InputError, match=r"n1: it belongs to the cluster alpha(.|\n)*Nothing was changed"):
+    wanted = cluster(THREE_HOSTS.replace("[1-2]", "[1-3]").replace("[2-3]", "[2-4]"))
+    hosts = FakeHosts(with_key(wanted), without_python=without_python)
+    for host in {"n1", "n2", "n3"} - without_python:
+        hosts.facts[host] = dataclasses.replace(hosts.facts[host], slurm_use=OTHERS)
+    run = run_over(hosts, wanted, hooks=RunHooks(save_lock=saved.append))
+    with pytest.raises(InputError, match=r"n.*: it belongs to the cluster alpha(.|\n)*Nothing was changed"):
         work(run)
-    assert {word for host in HOSTS for word in hosts.of(host)} == {"facts"}
+    assert {word for host in wanted.hosts for word in hosts.of(host)} == {"facts"}
     assert (saved, hosts.installed, run.inventory.lock) == ([], [], Lock())
 
 

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
-from support import FakeHosts, cluster, facts_of, plan_input, prepared, run_over
+from support import FakeHosts, cluster, facts_of, lost_words, plan_input, prepared, run_over
 
 from slurmfab.base.errors import IdConflict
 from slurmfab.cluster.facts import Account
@@ -83,8 +83,9 @@ def test_a_deployment_with_consent_moves_users_of_some_hosts_and_goes_on() -> No
             hosts.facts[host] = prepared(host)
 
     hosts = FakeHosts(facts, wrong={"n1": {"moved-ids:slurm"}}, when_changed=moved)
-    with pytest.raises(IdConflict, match="--move-ids"):
-        deploy(run_over(hosts, cluster()))
+    without = run_over(hosts, cluster())
+    deploy(without)
+    assert "--move-ids" in without.failed_hosts["n1"].reason
     said = io.StringIO()
     deploy(run_over(hosts, cluster(), approvals=Approvals(move_ids=True), progress=Progress(said)))
     assert not hosts.wrong["n1"]
@@ -111,12 +112,16 @@ def test_changes_of_numbers_are_printed_before_and_after() -> None:
     ]
 
 
-def test_a_change_of_numbers_that_one_host_refuses_is_begun_on_no_host() -> None:
-    run = run_over(FakeHosts({}), cluster())
-    steps = [step("n1", "would change", "1 file"), step("n2", "failed", "processes run with it: 7 (bash)")]
+def test_a_change_of_numbers_that_one_host_refuses_leaves_that_one_out_and_the_controllers_is_begun_on_none() -> None:
+    said = io.StringIO()
+    run = run_over(FakeHosts({}), cluster(), progress=Progress(said))
+    busy = "processes run with it: 7 (bash)"
+    id_migration.print_planned(run, [step("n1", "would change", "1 file"), step("n2", "failed", busy)])
+    assert lost_words(run.failed_hosts) == {"n2": busy}
+    assert "n1: slurm: uid 1001 -> 64030: 1 file" in said.getvalue()
     with pytest.raises(IdConflict) as refused:
-        id_migration.print_planned(run, steps)
-    assert str(refused.value) == "n2: processes run with it: 7 (bash)\nNothing was changed."
+        id_migration.print_planned(run, [step("c1", "failed", busy)])
+    assert str(refused.value) == f"c1: {busy}\nNothing was changed."
 
 
 def test_numbers_when_a_run_is_about_some_hosts_and_others_would_keep_theirs_are_not_moved() -> None:

@@ -132,11 +132,16 @@ def test_without_the_controller_nothing_starts() -> None:
     assert hosts.kinds() == []
 
 
-def test_a_host_that_is_new_and_of_another_cluster_keeps_its_key_and_so_do_all() -> None:
+def test_a_host_that_is_new_and_of_another_cluster_keeps_its_key_and_if_most_are_so_do_all() -> None:
     hosts = munged()
     mark = ClusterMark("/etc/slurm/slurm.conf", "alpha", ("u1(10.9.0.1)",))
-    hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], slurm_use=SlurmUse((mark,), ("slurmd",)))
-    with pytest.raises(InputError, match="n1: it belongs to the cluster alpha"):
+    for host in ("n1", "n2"):
+        hosts.facts[host] = dataclasses.replace(hosts.facts[host], slurm_use=SlurmUse((mark,), ("slurmd",)))
+        if host == "n1":
+            assert "it belongs to the cluster alpha" in lost_words(rotated(hosts).failed_hosts)["n1"]
+            assert {host for host, *_ in hosts.kinds()} == {"c1", "n2"}
+            hosts = dataclasses.replace(hosts, requests=[])
+    with pytest.raises(InputError, match=r"n\[1-2\]: it belongs to the cluster alpha"):
         rotated(hosts)
     assert hosts.kinds() == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slurmfab.base.errors import InputError
+from slurmfab.base.objections import Objection, objected
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.accounting import is_name
 from slurmfab.cluster.slurm import limits
@@ -23,11 +23,10 @@ def refuse_unfit(plan_input: PlanInput) -> None:
         return
     judges = (unknown_users, unfit_groups, unknown_tres, newer_limits)
     found = [line for judge in judges for line in judge(plan_input)]
-    if found:
-        raise InputError("\n".join((*found, "Change that in the cluster file; nothing was changed on any host.")))
+    objected(found, ("Change that in the cluster file; nothing was changed on any host.",))
 
 
-def unknown_users(plan_input: PlanInput) -> Iterator[str]:
+def unknown_users(plan_input: PlanInput) -> Iterator[Objection | str]:
     """Users that a directory service does not know on a controller: slurmctld refuses their jobs. A line each."""
     cluster = plan_input.cluster
     if cluster.unix_users:
@@ -41,9 +40,10 @@ def unknown_users(plan_input: PlanInput) -> Iterator[str]:
         ]
         if unknown:
             names = ", ".join(unknown)
-            yield (
-                f"{host}: users: {names}: no such user there (getent passwd {unknown[0]}). With unix_users: false "
-                "a directory service must know them: is the name spelled right, and does SSSD or LDAP run there?"
+            yield Objection(
+                (host,),
+                f"users: {names}: no such user there (getent passwd {unknown[0]}). With unix_users: false "
+                "a directory service must know them: is the name spelled right, and does SSSD or LDAP run there?",
             )
 
 

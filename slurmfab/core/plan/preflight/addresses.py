@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from slurmfab.base.errors import InputError, refuse
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import IPV4, IPV6
+from slurmfab.base.objections import Objection, objected
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.impact.slurm_diff import ADDRESS, NODE_LINE
 from slurmfab.core.plan.plan_input import PlanInput
@@ -23,12 +24,15 @@ def refuse_unreachable(plan_input: PlanInput) -> None:
     Slurm would start, and most jobs would run; only job steps between the wrong hosts fail. Raises InputError if two
     hosts have no family of addresses in common, or configless nodes cannot reach a controller.
     """
-    members = [(name, plan_input.families(name), plan_input.own_families(name)) for name in plan_input.members]
+    heard = plan_input.heard(plan_input.members)
+    members = [(name, plan_input.families(name), plan_input.own_families(name)) for name in heard]
     for family in (IPV4, IPV6):
         reached = [name for name, by, _ in members if by == {family}]
         others = [name for name, _, own in members if own and family not in own]
         if reached and others and {*reached} != {*others}:
-            raise InputError(_apart(plan_input, family, reached, others))
+            # A host says which addresses it has, and by which it is reached if the cluster file gives none.
+            word = min((reached, others), key=len)
+            objected([Objection((*word,), _apart(plan_input, family, reached, others))])
     _refuse_fetching_by_ipv6(plan_input)
 
 
@@ -54,7 +58,7 @@ def _apart(plan_input: PlanInput, family: int, reached: Sequence[str], others: S
         f"{fold(reached)}: reached by {NAMES[family]} ({address}{', …' if len(reached) > 1 else ''}); {fold(others)}: "
         f"no {NAMES[family]} address of its own ({own}{', …' if len(others) > 1 else ''}). Slurm's daemons and job "
         "steps connect directly from each host to each other, in every version, so a job on these hosts would fail. "
-        "Give all hosts addresses of one family, and write these under addresses. Nothing was changed on any host."
+        "Give all hosts addresses of one family, and write these under addresses."
     )
 
 

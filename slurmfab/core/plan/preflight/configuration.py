@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.objections import VERSION, Objection, objected
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.scratch import unknown_to
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
@@ -59,19 +60,17 @@ def refuse_kept_files(plan_input: PlanInput) -> None:
     if not plan_input.keeps_files:
         return
     controller = plan_input.cluster.controller
-    found = [f"{one.file} of {controller}: {one}" for one in plan_input.kept_differences if is_relied_upon(one)]
+    found: list[Objection | str] = [
+        f"{one.file} of {controller}: {one}" for one in plan_input.kept_differences if is_relied_upon(one)
+    ]
     hosts = [host for host in plan_input.facts if has_own_files(plan_input, host)]
     is_ours = not is_hand_made(plan_input.controller_facts.slurm_conf)
     lacking = [host for host in hosts if not (is_ours or plan_input.facts[host].slurm_conf_digest)]
-    found += [f"{fold(lacking)}: there is no slurm.conf"] if lacking else []
+    found += [Objection((*lacking,), "there is no slurm.conf")] if lacking else []
     mode = [one for one in plan_input.facts if is_about_to_fetch(plan_input, one) or stops_fetching(plan_input, one)]
-    found += [f"{fold(mode)}: slurmd reads its files in another way than `configless` says"] if mode else []
-    if found:
-        raise InputError(
-            "\n".join(found)
-            + "\nSlurm's files stay as they are (keep_files), and slurmfab works with what the cluster "
-            "file says. Correct one of both, or remove keep_files; nothing was changed on any host."
-        )
+    found += [Objection((*mode,), "slurmd reads its files in another way than `configless` says")] if mode else []
+    way = "Slurm's files stay as they are (keep_files), and slurmfab works with what the cluster file says. Correct "
+    objected(found, (f"{way}one of both, or remove keep_files; nothing was changed on any host.",))
 
 
 def is_relied_upon(one: Difference) -> bool:
@@ -115,10 +114,12 @@ def refuse_closed_nodes_without_control_groups(plan_input: PlanInput) -> None:
     settings = plan_input.conf_wanted.settings
     flags = {flag.strip().lower() for flag in settings.get("prologflags", "").split(",")}
     if not flags & {"contain", "x11"} or settings.get("proctracktype") != "proctrack/cgroup":
-        raise InputError(
-            "node_logins: with_job needs control groups on every compute node, and at least one has none that Slurm "
-            "can use, so nobody could log in with a job. Nothing was changed on any host."
-        )
+        facts = plan_input.facts
+        poor = [host for host in plan_input.compute_nodes if host in facts and not facts[host].cgroup.is_usable]
+        told = "node_logins: with_job needs control groups on every compute node, and "
+        told += "it has none that Slurm can use" if poor else "at least one has none that Slurm can use"
+        told += ", so nobody could log in with a job."
+        objected([Objection((*poor,), told) if poor else told])
 
 
 def refuse_unknown_keys(plan_input: PlanInput) -> None:
@@ -127,14 +128,21 @@ def refuse_unknown_keys(plan_input: PlanInput) -> None:
     node_keys = cluster.node_keys - {*KEYS_OF_GRES_CONF}
     partition_keys = {key for partition in cluster.partitions for key in partition.settings}
     found: list[str] = []
+    of_newest: tuple[str, ...] = ()
     for version in sorted({plan_input.oldest_slurm, plan_input.slurm_version}):
-        found += complaints(version, cluster.slurm_conf, cluster.cgroup_conf, node_keys, partition_keys)
-        found += unknown_to(cluster.private_tmp, version)
+        of_newest = complaints(version, cluster.slurm_conf, cluster.cgroup_conf, node_keys, partition_keys)
+        of_newest += tuple(unknown_to(cluster.private_tmp, version))
+        found += of_newest
     if cluster.database:
         of_slurmdbd = plan_input.slurm_of(cluster.database.host)
         found += complaints(of_slurmdbd, {}, {}, (), (), slurmdbd_conf=cluster.slurmdbd_conf)
     if found:
-        raise KeysRefused(tuple(found), f"Change that in the cluster file{or_upgrade(plan_input)}.")
+        refused = KeysRefused(tuple(found), f"Change that in the cluster file{or_upgrade(plan_input)}.")
+        older = [host for host in plan_input.members if plan_input.slurm_of(host) < plan_input.slurm_version]
+        if older and not of_newest:
+            told = f"its Slurm is {plan_input.oldest_slurm}, as it says, which does not know this: {' '.join(found)}"
+            refused.objections = (Objection((*older,), f"{told} {FAB} upgrade brings a newer one.", about=VERSION),)
+        raise refused
 
 
 def or_upgrade(plan_input: PlanInput) -> str:

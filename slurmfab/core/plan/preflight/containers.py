@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from slurmfab.base.errors import InputError
-from slurmfab.base.hostlist import fold
+from slurmfab.base.grouping import grouped
+from slurmfab.base.objections import Objection, objected
 from slurmfab.base.paths import SLURM_DIRECTORY
-from slurmfab.cluster.inventory.people_ids import mistakes
+from slurmfab.cluster.inventory.people_ids import mistakes, proposing
 from slurmfab.cluster.slurm.software import APPTAINER
 from slurmfab.core.plan.phases import apptainer, packages
 from slurmfab.core.plan.phases import containers as phase
@@ -28,16 +29,18 @@ def refuse_profiles_without_namespaces(plan_input: PlanInput) -> None:
 
     A second one attached to the same path would make neither count.
     """
-    found = [(host, one) for host in plan_input.facts for one in phase.denied(plan_input, host) if one.profile]
-    for program in dict.fromkeys(one for _, one in found):
-        file = f"/etc/apparmor.d/{program.profile}"
-        raise InputError(
-            f"containers: {fold([host for host, one in found if one == program])} denies user namespaces to programs "
-            f"of users (kernel.apparmor_restrict_unprivileged_userns is 1), and {file}, the profile of {program.path}, "
-            "lacks the rule `userns,`. A package that was built for another release has such a profile: install that "
-            f"for this one, or write `abi <abi/4.0>,` and `userns,` into it and load it (apparmor_parser --replace "
-            f"{file})."
+    found = grouped((one, host) for host in plan_input.facts for one in phase.denied(plan_input, host) if one.profile)
+    objected(
+        Objection(
+            (*hosts,),
+            "containers: it denies user namespaces to programs of users (kernel.apparmor_restrict_unprivileged_userns "
+            f"is 1), and /etc/apparmor.d/{program.profile}, the profile of {program.path}, lacks the rule `userns,`. A "
+            "package that was built for another release has such a profile: install that for this one, or write `abi "
+            "<abi/4.0>,` and `userns,` into it and load it (apparmor_parser --replace "
+            f"/etc/apparmor.d/{program.profile}).",
         )
+        for program, hosts in found.items()
+    )
 
 
 def refuse_missing_apptainer(plan_input: PlanInput) -> None:
@@ -50,12 +53,9 @@ def refuse_missing_apptainer(plan_input: PlanInput) -> None:
         and APPTAINER not in {one.name for one in packages.own(plan_input, host)}
     ]
     if hosts:
-        release = plan_input.facts[hosts[0]].codename
-        raise InputError(
-            f"containers: {fold(hosts)} has a release ({release}) without Apptainer. Get the package from its authors "
-            "and name it, such as packages: {all: [./apptainer_1.4.5_amd64.deb]}, or remove apptainer from "
-            "`containers`. Nothing was changed."
-        )
+        told = f"containers: it has a release ({plan_input.facts[hosts[0]].codename}) without Apptainer. Get the "
+        told += "package from its authors and name it, such as packages: {all: [./apptainer_1.4.5_amd64.deb]}, or "
+        objected([Objection((*hosts,), f"{told}remove apptainer from `containers`.")])
 
 
 def refuse_second_pyxis(plan_input: PlanInput) -> None:
@@ -91,9 +91,12 @@ def refuse_numbers(plan_input: PlanInput) -> None:
     cluster = plan_input.cluster
     if not cluster.has_podman or not cluster.unix_users:
         return
-    found = [f"{name}: {reason}." for name, reason in mistakes(cluster, plan_input.lock.ids)]
-    if found:
-        raise InputError("\n".join(("containers: podman needs subordinate IDs for each user.", *found, WAY_OUT)))
+    said = {user.name for user in cluster.users if user.uid}
+    found: list[Objection | str] = []
+    for name, reason in mistakes(cluster, plan_input.lock.ids):
+        hosts = () if name in said else tuple(proposing(name, plan_input.lock.ids, plan_input.facts))
+        found.append(Objection(hosts, f"{name}: {reason}.") if hosts else f"{name}: {reason}.")
+    objected(found, ("containers: podman needs subordinate IDs for each user.", WAY_OUT))
 
 
 WAY_OUT = "Set other UIDs in the cluster file (users, uid), or remove podman from `containers`. Nothing was changed."

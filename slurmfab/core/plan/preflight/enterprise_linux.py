@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slurmfab.base.errors import InputError
-from slurmfab.base.hostlist import fold, natural
+from slurmfab.base.objections import Objection, objected
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm.platform import DNF, Platform, wanted
 from slurmfab.core.plan.phases import packages
@@ -32,11 +32,10 @@ def refuse_unfit(plan_input: PlanInput) -> None:
         for name in packages.wanted(plan_input, host) - known(plan_input.platform_of(host)) - own:
             lacking.setdefault(name, []).append(host)
     if lacking:
-        hosts = fold(sorted({host for some in lacking.values() for host in some}, key=natural))
-        raise InputError(
-            f"{hosts}: the cluster file asks for what slurmfab cannot do on Enterprise Linux yet: it would need "
-            f"{', '.join(sorted(lacking))} there. Remove those keys; {PAGE} lists them. Nothing was changed."
-        )
+        hosts = tuple(host for host in theirs if any(host in some for some in lacking.values()))
+        told = "the cluster file asks for what slurmfab cannot do on Enterprise Linux yet: it would need "
+        told += f"{', '.join(sorted(lacking))} there. Remove those keys; {PAGE} lists them."
+        objected([Objection(hosts, told)])
 
 
 def refuse_confined(plan_input: PlanInput) -> None:
@@ -44,11 +43,10 @@ def refuse_confined(plan_input: PlanInput) -> None:
     facts = plan_input.facts
     confined = [host for host in facts if facts[host].enforces_selinux and plan_input.cluster.closes(host)]
     if confined:
-        raise InputError(
-            f"{fold(confined)}: node_logins: with_job cannot be where SELinux enforces its policy, which lets sshd "
-            f"neither ask slurmd's steps nor move a login into a job's control group ({PAGE}). Make them permissive "
-            "(setenforce 0, and SELINUX=permissive in /etc/selinux/config), or remove node_logins. Nothing was changed."
-        )
+        told = "node_logins: with_job cannot be where SELinux enforces its policy, which lets sshd neither ask "
+        told += f"slurmd's steps nor move a login into a job's control group ({PAGE}). Make it permissive (setenforce "
+        told += "0, and SELINUX=permissive in /etc/selinux/config), or remove node_logins."
+        objected([Objection((*confined,), told)])
 
 
 def known(platform: Platform) -> set[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from slurmfab.base.errors import refuse
-from slurmfab.base.hostlist import fold
+from slurmfab.base.objections import Objection, objected
 from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.core.plan.phases import firewall
 from slurmfab.core.plan.plan_input import PlanInput
@@ -16,17 +15,18 @@ def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse, by InputError, rules that a manager would not know, or that shut out hosts or this machine."""
     wanted = plan_input.cluster.firewall
     if wanted and wanted.mode == MANAGED:
-        refuse((*_managers(plan_input), *_unknown(plan_input), *_out(plan_input)))
+        objected((*_managers(plan_input), *_unknown(plan_input), *_out(plan_input)))
 
 
-def _managers(plan_input: PlanInput) -> Iterator[str]:
+def _managers(plan_input: PlanInput) -> Iterator[Objection]:
     """Yield what is said of each manager of rules that is at work."""
     hosts = [host for host, one in plan_input.facts.items() if one.ufw]
     if hosts:
-        yield (
-            f"firewall: ufw is at work on {fold(hosts)}, and drops what it does not know, whatever slurmfab's rules "
-            "let in. End it there (ufw disable), or write firewall: checked, open with ufw the ports that "
-            "docs/firewall.md lists, and slurmfab tells what is blocked."
+        yield Objection(
+            (*hosts,),
+            "firewall: ufw is at work there, and drops what it does not know, whatever slurmfab's rules let in. End it "
+            "(ufw disable), or write firewall: checked, open with ufw the ports that docs/firewall.md lists, and "
+            "slurmfab tells what is blocked.",
         )
     restricting = [
         host
@@ -34,24 +34,23 @@ def _managers(plan_input: PlanInput) -> Iterator[str]:
         if firewall.has_firewalld(plan_input, host) and firewall.restricts_ssh(plan_input, host)
     ]
     if restricting:
-        yield (
-            f"firewall: admins: firewalld is at work on {fold(restricting)} and decides there from where SSH is let "
-            "in; slurmfab's zone lets in the cluster's hosts alone. Remove admins and users, and write such a rule "
-            "with firewall-cmd; or end firewalld there (systemctl disable --now firewalld)."
+        yield Objection(
+            (*restricting,),
+            "firewall: admins: firewalld is at work there and decides from where SSH is let in; slurmfab's zone lets "
+            "in the cluster's hosts alone. Remove admins and users, and write such a rule with firewall-cmd; or end "
+            "firewalld there (systemctl disable --now firewalld).",
         )
 
 
-def _unknown(plan_input: PlanInput) -> Iterator[str]:
+def _unknown(plan_input: PlanInput) -> Iterator[Objection]:
     """Yield what is said of hosts whose address is not known, so that the others would not let them in."""
-    hosts = [host for host in plan_input.members if not plan_input.trusted_addresses(host)]
+    hosts = [host for host in plan_input.heard(plan_input.members) if not plan_input.trusted_addresses(host)]
     if hosts:
-        yield (
-            f"firewall: managed lets hosts in by their addresses, and that of {fold(hosts)} is not known; write it "
-            "under addresses."
-        )
+        told = "firewall: managed lets hosts in by their addresses, and its own is not known; write it under addresses."
+        yield Objection((*hosts,), told)
 
 
-def _out(plan_input: PlanInput) -> Iterator[str]:
+def _out(plan_input: PlanInput) -> Iterator[Objection]:
     """Yield what is said if this machine's next login would be refused, as far as its address is known."""
     found: dict[str, list[str]] = {}
     for host, facts in plan_input.facts.items():
@@ -61,7 +60,5 @@ def _out(plan_input: PlanInput) -> Iterator[str]:
             if not any(address in ipaddress.ip_network(one) for one in firewall.let_in(plan_input, host)):
                 found.setdefault(str(address), []).append(host)
     for source, hosts in found.items():
-        yield (
-            f"firewall: this machine logs in to {fold(hosts)} from {source}, which is in no network of admins: the "
-            "next login would be refused. Add it."
-        )
+        told = f"firewall: this machine logs in there from {source}, which is in no network of admins: the next login "
+        yield Objection((*hosts,), f"{told}would be refused. Add it.")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from slurmfab.base.errors import refuse
 from slurmfab.base.grouping import grouped
+from slurmfab.base.objections import Objection, objected
 from slurmfab.cluster.facts import DriverlessGpu, Gpu, HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
@@ -46,14 +46,14 @@ def unfit(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[
 def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse, by InputError, GPUs that the lock does not hold, and a missing AutoDetect plugin."""
     complaints = []
-    for node in plan_input.compute_nodes:
+    for node in plan_input.heard(plan_input.compute_nodes):
         settings = plan_input.cluster.settings_of(node)
         complaints += [
-            f"{node}: {reason}"
+            Objection((node,), reason)
             for reason in (_too_many(plan_input, node, settings), _no_plugin(plan_input, node, settings))
             if reason
         ]
-    refuse(complaints)
+    objected(complaints)
 
 
 def remarks(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from slurmfab.base.errors import refuse
-from slurmfab.base.hostlist import fold
+from slurmfab.base.objections import Objection, objected
 from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm.node import Kind, Node
 from slurmfab.cluster.slurm.node_lines import node_settings
@@ -29,13 +28,13 @@ def refuse_unfit(plan_input: PlanInput) -> None:
         return
     found: dict[str, list[str]] = {}
     seen: dict[Kind, tuple[Claim, ...]] = {}
-    for name in plan_input.compute_nodes:
+    for name in plan_input.heard(plan_input.compute_nodes):
         node = plan_input.node(name)
         if node.settings and node.kind not in seen:
             seen[node.kind] = tuple(excess(node, plan_input.cluster.memory_margin))
         for claim in seen.get(node.kind, ()):
             found.setdefault(complaint(plan_input, name, claim), []).append(name)
-    refuse(f"{fold(nodes)}: {reason}" for reason, nodes in found.items())
+    objected(Objection((*nodes,), reason) for reason, nodes in found.items())
 
 
 class Claim(NamedTuple):

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
+from slurmfab.base.objections import Objection, objected
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import ClusterMark, HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -139,13 +141,8 @@ def refuse_others(ours: Identity, facts: Mapping[str, HostFacts], allowed: Colle
     """Refuse hosts that belong to another cluster than this one; see `refuse_in_use`."""
     if HOST_IN_USE in allowed:
         return
-    hosts: dict[str, list[str]] = {}
-    for host, fact in facts.items():
-        if reason := other_use(ours, fact):
-            hosts.setdefault(reason, []).append(host)
-    if hosts:
-        found = [f"{fold(names)}: {reason}" for reason, names in hosts.items()]
-        raise InputError("\n".join((*found, WAYS_OUT)))
+    found = grouped((reason, host) for host, fact in facts.items() if (reason := other_use(ours, fact)))
+    objected((Objection((*hosts,), reason) for reason, hosts in found.items()), (WAYS_OUT,))
 
 
 def other_use(ours: Identity, fact: HostFacts) -> str:

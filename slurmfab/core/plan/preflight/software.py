@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from slurmfab.base.errors import InputError
-from slurmfab.base.hostlist import fold
+from slurmfab.base.objections import Objection, objected
 from slurmfab.cluster.slurm.software import MODULE_SYSTEMS, WITHOUT_JUPYTERHUB
 from slurmfab.core.plan.phases import jupyter, modules
 from slurmfab.core.plan.plan_input import PlanInput
@@ -23,10 +22,8 @@ def refuse_without_jupyterhub(plan_input: PlanInput) -> None:
         if jupyter.packages(plan_input, host) and fact.codename in WITHOUT_JUPYTERHUB
     ]
     if hosts:
-        raise InputError(
-            f"jupyter: the distribution of {fold(hosts)} has no package jupyterhub; Debian 12 and Ubuntu 24.04 are the "
-            "first that have it. Remove the key, or upgrade these hosts. Nothing changed."
-        )
+        told = "jupyter: its distribution has no package jupyterhub; Debian 12 and Ubuntu 24.04 are the first that "
+        objected([Objection((*hosts,), f"{told}have it. Remove the key, or upgrade the host.")])
 
 
 def refuse_other_modules(plan_input: PlanInput) -> None:
@@ -42,7 +39,6 @@ def refuse_other_modules(plan_input: PlanInput) -> None:
     ]
     if hosts:
         remove = plan_input.platform_of(hosts[0]).manager.remove
-        raise InputError(
-            f"modules: {fold(hosts)} has {other}, which cannot be there together with {wanted.system}, and slurmfab "
-            f"did not install it. Write modules: {other}, or remove it there: {remove} {other}. Nothing changed."
-        )
+        told = f"modules: it has {other}, which cannot be there together with {wanted.system}, and slurmfab did not "
+        told += f"install it. Write modules: {other}, or remove it there: {remove} {other}."
+        objected([Objection((*hosts,), told)])

@@ -118,7 +118,7 @@ def test_a_profile_of_somebody_else_without_the_rule_is_refused_with_its_file_an
     there = {"namespace_programs": (PLACED,), "apparmor_profiles": placeholder}
     with pytest.raises(InputError) as refused:
         preflight.refuse_unfit(wanted(APPTAINER, **there))
-    for word in ("c1,l1,n[1-2] ", "kernel.apparmor_restrict_unprivileged_userns", "/etc/apparmor.d/apptainer", PLACED):
+    for word in ("c1,l1,n[1-2]: ", "kernel.apparmor_restrict_unprivileged_userns", "/etc/apparmor.d/apptainer", PLACED):
         assert word in str(refused.value)
     preflight.refuse_unfit(wanted(PODMAN, **there))
 
@@ -149,7 +149,7 @@ def test_apptainer_comes_from_the_release_or_from_the_site(codename: str, more: 
 
 
 def test_a_release_without_apptainer_is_refused_where_the_site_has_none() -> None:
-    with pytest.raises(InputError, match=r"c1,l1,n\[1-2\] has a release \(trixie\) without Apptainer"):
+    with pytest.raises(InputError, match=r"c1,l1,n\[1-2\]: containers: it has a release \(trixie\) without Apptainer"):
         preflight.refuse_unfit(wanted("containers: [apptainer]\n"))
 
 

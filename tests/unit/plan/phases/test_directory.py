@@ -247,7 +247,7 @@ def test_users_of_the_file_are_asked_for_when_the_directory_is_there() -> None:
 
 
 def test_another_service_that_asks_a_directory_is_refused_with_its_hosts() -> None:
-    with pytest.raises(InputError, match=r"c1,n\[1-2\] has libnss-ldapd"):
+    with pytest.raises(InputError, match=r"c1,n\[1-2\]: directory: it has libnss-ldapd"):
         refuse_others(wanted(SSSD, packages={"slurm-client": "24.11.5-1", "libnss-ldapd": "1"}))
     refuse_others(wanted(SSSD))
 

@@ -115,7 +115,7 @@ def test_the_ports_of_hub_and_servers_are_closed_to_strangers_and_that_for_brows
 
 def test_a_release_without_the_package_when_asked_for_notebooks_then_is_refused() -> None:
     software.refuse_unfit(wanted(HUB))
-    with pytest.raises(InputError, match=r"the distribution of c1,n\[1-2\] has no package jupyterhub"):
+    with pytest.raises(InputError, match=r"c1,n\[1-2\]: jupyter: its distribution has no package jupyterhub"):
         software.refuse_unfit(wanted(HUB, codename="jammy"))
 
 

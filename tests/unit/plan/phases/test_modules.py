@@ -65,6 +65,6 @@ def test_the_other_package_goes_before_if_slurmfab_installed_it() -> None:
 
 def test_the_other_package_of_somebody_else_is_refused_with_its_hosts() -> None:
     both = {"environment-modules": "5", "slurm-client": "24.11.5-1"}
-    with pytest.raises(InputError, match=r"modules: c1,l1,n\[1-2\] has environment-modules"):
+    with pytest.raises(InputError, match=r"c1,l1,n\[1-2\]: modules: it has environment-modules"):
         software.refuse_unfit(wanted(LMOD, packages=both))
     software.refuse_unfit(wanted("", packages=both))
