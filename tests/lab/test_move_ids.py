@@ -80,7 +80,7 @@ def test_users_with_other_numbers_on_one_host_when_planned_leave_it_out_with_bot
     done = hosts.slurmfab("plan")
     said = words_of(done)
     assert done.returncode == 3
-    assert f"n1: failed: user slurm has UID {SLURM} there, but the cluster uses {FIRST}." in said
+    assert f"n1: user slurm has UID {SLURM} there, but the cluster uses {FIRST}." in said
     assert f"    n1: munge: uid {MUNGE} -> {WANTED_MUNGE}, gid {MUNGE} -> {WANTED_MUNGE}" in said
     assert "--move-ids" in said
     assert "ids: {slurm: NUMBER" in said

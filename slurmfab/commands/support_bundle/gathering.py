@@ -21,6 +21,7 @@ DEADLINE = 900.0  # seconds for all hosts together
 MOST_CHARACTERS = 192 << 20  # the most characters of all files of all hosts
 MOST_OF_HOST = 16 << 20  # the most characters of all files of one host; its agent sends less
 MOST_SECRETS = 1 << 20  # the most bytes of all secrets of one host
+LEAST = 3  # bytes of the shortest one
 HOST, STATE = "host", "cluster"  # parts of the request: files, programs and logs of the host; the state of Slurm
 
 
@@ -95,7 +96,7 @@ def ask(run: Run, host: str, parts: list[str]) -> HostAnswer:
     request = {"op": "support", "parts": parts, "private": private}
     value: dict[str, Any] = answer_value(host, run.transport.call(host, request), "support")
     left, facts = dict(value["left"]), None
-    secrets = tuple(base64.b64decode(one) for one in value["secrets"])
+    secrets = tuple(one for one in map(base64.b64decode, value["secrets"]) if len(one) >= LEAST)
     if sum(map(len, secrets)) > MOST_SECRETS or sum(len(text) for _, text in value["files"]) > MOST_OF_HOST:
         raise AgentFailed(host, f"its answer is larger than the agent makes it. {ADVICE}")
     if HOST in parts:

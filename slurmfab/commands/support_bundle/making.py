@@ -8,7 +8,7 @@ import os
 import re
 import tarfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.support_bundle import contents, gathering
 from slurmfab.commands.support_bundle.gathering import Gathered
-from slurmfab.commands.support_bundle.redaction import Filter
+from slurmfab.commands.support_bundle.redaction import Filter, is_random
 from slurmfab.core.engine import passwords, session
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.on_hosts.agent.core import replace
@@ -160,20 +160,35 @@ def make(cluster: str, hosts: str, to: str, output: session.Output) -> int:
         own = read_secrets(known)
         password = run.transport.sudo.known if hasattr(run.transport, "sudo") else ""
     found = contents.files(known, gathered, own.unread)
-    files = cleaned(found, gathered, (*own.values, password.encode()))
+    files = cleaned(found, gathered, (*own.values, password.encode()), known.cluster.controllers)
     size = write_archive(path, folder, files, int(run.started.timestamp()))
     tell(path, size, files, gathered, output)
     return LEFT_OUT if gathered.missing else DONE
 
 
-def cleaned(files: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...]) -> dict[str, str]:
-    """The files without secrets of hosts and this machine; missing.txt counts what is left out because of that."""
-    secrets = (*filter(None, own), *(one for answer in gathered.answers.values() for one in answer.secrets))
-    clean = Filter(dict.fromkeys(secrets), [text for answer in gathered.answers.values() for text in answer.public])
+def cleaned(
+    files: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...], controllers: Iterable[str]
+) -> dict[str, str]:
+    """The files without secrets of hosts and this machine; missing.txt counts what is left out because of that.
+
+    What a host calls a secret is hidden in the texts of that host, so that it makes no others unreadable. Those of this
+    machine and of the controllers, and what is random, are hidden everywhere. `controllers`: the cluster's.
+    """
+    answers = gathered.answers
+    trusted = [answers[host] for host in controllers if host in answers]
+    everywhere = Filter(
+        (*filter(None, own), *(one for answer in trusted for one in answer.secrets)),
+        [text for answer in trusted for text in answer.public],
+        [Filter(filter(is_random, answer.secrets), answer.public) for answer in answers.values()],
+    )
+    of_hosts: dict[str, Filter] = {}
     found: dict[str, str] = {}
     left: list[str] = []
     for name, text in files.items():
-        found[name], lines = clean.clean(text)
+        host = name.split("/")[1] if name.startswith("hosts/") else ""
+        if host and host not in of_hosts:
+            of_hosts = {host: Filter(answers[host].secrets, answers[host].public, [everywhere])}
+        found[name], lines = (of_hosts[host] if host else everywhere).clean(text)
         if lines:
             left.append(f"{name}: {lines} lines are left out, because most of each is no text that can be read")
     return {**found, "missing.txt": contents.with_lines(found["missing.txt"], left)}

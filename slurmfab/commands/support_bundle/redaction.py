@@ -140,6 +140,25 @@ def is_mixed(run: str) -> bool:
     return changes >= MIXED * (len(kinds) - 1)
 
 
+LEAST_RANDOM = 12  # letters and digits of the shortest value that is random
+
+
+def is_random(value: bytes) -> bool:
+    """Whether a value can be no text that somebody wants to read, in any form: so it may be hidden wherever it is."""
+    text = value.decode(errors="ignore")
+    shown = [base64.b64encode(bytes(shift) + value).decode()[2 * shift : -4] for shift in range(3)]
+    if value.decode(errors="replace") == text:
+        if re.search(r"\s", text):
+            return False
+        shown.append(text)
+    for one in shown:
+        kinds = re.sub("[^A-Za-z0-9]", "", one).translate(_KINDS)
+        changes: int = sum(map(ne, kinds, kinds[1:]))
+        if len(kinds) < LEAST_RANDOM or len({*kinds}) < len("Aa0") or changes < MIXED * (len(kinds) - 1):
+            return False
+    return True
+
+
 def opaque_digests(text: str) -> Iterator[Place]:
     """Yield the places of long numbers in hexadecimal digits: digests of files, and keys."""
     yield from (found.span() for found in _DIGEST.finditer(text))
@@ -241,10 +260,11 @@ class Hidden(NamedTuple):
 class Filter:
     """Replaces secrets in texts.
 
-    `public`: texts with public keys, which private ones repeat; their pieces are not secret.
+    `public`: texts with public keys, which private ones repeat; their pieces are not secret. `others`: filters whose
+    values are looked for as well.
     """
 
-    def __init__(self, secrets: Iterable[bytes], public: Iterable[str] = ()) -> None:
+    def __init__(self, secrets: Iterable[bytes], public: Iterable[str] = (), others: Iterable[Filter] = ()) -> None:
         whole: set[str] = set()
         self.words: set[str] = set()
         self.pieces: set[str] = set()
@@ -263,7 +283,12 @@ class Filter:
             for run in _RUN.findall(text):
                 self.public.add(run)
                 self.pieces.difference_update(pieces_of(run, 1))
-        self.whole = sorted(whole - {""}, key=lambda form: (-len(form), form))
+        for other in others:
+            whole.update(other.whole)
+            self.words |= other.words
+            self.pieces |= other.pieces
+            self.digests = other.digests  # equal digests have one number in all texts
+        self.whole: list[str] = sorted(whole - {""}, key=lambda form: (-len(form), form))
 
     def text(self, text: str) -> str:
         """A text without secrets, and without control characters, which could change a terminal."""
