@@ -51,7 +51,14 @@ class Executor(fabric.executor.Executor):  # type: ignore[misc] # Fabric ships n
     def normalize_hosts(self, hosts: Iterable[Any]) -> list[dict[str, Any]]:
         """Each host as arguments of a connection; `host` is the connection where it is a member of the cluster."""
         found: list[dict[str, Any]] = []
+        named: list[Any] = []
         for one in hosts or ():
+            # Fabric parts the value of -H at each comma, those in the brackets of a hostlist as well.
+            if named and isinstance(named[-1], str) and named[-1].count("[") > named[-1].count("]"):
+                named[-1] += f",{one}"
+            else:
+                named.append(one)
+        for one in named:
             if isinstance(one, fabric.Connection) and getattr(one, "ssh", None):
                 found.append({"host": one})
             elif isinstance(one, str) and "@" not in one and file_named("").exists():

@@ -267,7 +267,7 @@ def test_a_deployment_of_some_phases_changes_these_alone_tells_the_others_and_is
         told = report(cluster.slurmfab("deploy", "--only", "gres-conf,slurm.conf", "--json", "-"))
         assert (told["steps"], of_phases(told["others"])) == ([], {("ssh", "n1")})
 
-        assert "deploy --only slurm-conf by " in succeeded(cluster.slurmfab("history", "last")).stdout
+        assert "deploy --only slurm-conf by " in succeeded(cluster.slurmfab("history", "--run", "last")).stdout
         succeeded(cluster.slurmfab("rollback"))
         cluster.until("ctl", killwait, "30")
         assert "# by hand" in cluster.on("n1", f"cat {edited}")

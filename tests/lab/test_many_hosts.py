@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import own_tasks
 import pytest
 from guide_player import ROOT
 from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, ended, eventually, succeeded
@@ -211,7 +212,42 @@ def test_a_file_when_it_is_put_then_hosts_have_it_whole_with_owner_and_mode_and_
         lab.on(node, "rm -rf /etc/slurmfab-notice /root/kept")
 
 
-def test_tasks_of_the_site_when_typed_into_a_fabfile_then_they_reach_hosts_as_deploy_does(
+@pytest.mark.parametrize("program", own_tasks.PROGRAMS)
+def test_tasks_when_typed_into_the_fabfile_of_a_first_contact_then_both_programs_reach_hosts_as_deploy_does(
+    deployed_lab: DeployedLab, site: Path, program: str
+) -> None:
+    own_tasks.typed(site)
+
+    def told(*words: str) -> str:
+        done = succeeded(own_tasks.call(program, site, environment(deployed_lab), *words))
+        assert done.stderr == ""
+        return done.stdout
+
+    for words, count in {("scratch",): 3, ("scratch", "--on", "n[1,3]"): 2, ("site.room", "--on", "ctl"): 1}.items():
+        assert told(*words).count("Filesystem") == count, words
+    for words, answer in {
+        ("driver",): "n1 n1\nn2 n2\n",
+        ("-H", "n3,ctl", "driver"): "n3 n3\nctl ctl\n",
+        ("-H", "n[1,3]", "site.driver"): "n1 n1\nn3 n3\n",
+        ("-H", "n[2-3]", "--", "uname -n"): "n2\nn3\n",
+        ("become", "--on", "n1"): "n1 root\n",
+    }.items():
+        assert told(*words) == answer, words
+
+
+@pytest.mark.parametrize("program", own_tasks.PROGRAMS)
+def test_tasks_of_the_site_when_a_host_is_off_then_the_others_are_done_and_the_exit_code_is_1(
+    deployed_lab: DeployedLab, site: Path, off: str, program: str
+) -> None:
+    own_tasks.typed(site)
+    for words, answer in {("scratch",): "Filesystem", ("-H", "n[1-3]", "driver"): "n2 n2\n"}.items():
+        done = ended(own_tasks.call(program, site, environment(deployed_lab), *words), 1)
+        assert done.stdout.count(answer) == (2 if words == ("scratch",) else 1)
+        assert f"{off}: nothing listens at " in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_tasks_of_the_page_when_typed_into_a_fabfile_then_they_do_what_it_says(
     deployed_lab: DeployedLab, site: Path
 ) -> None:
     room = succeeded(fab(deployed_lab, site, block(0), "room"))
@@ -270,16 +306,20 @@ def test_tasks_of_the_site_when_hosts_fail_or_are_not_there_then_that_is_one_mes
     assert "n3: nothing listens at " in silent.stdout
 
 
+@pytest.mark.parametrize("program", own_tasks.PROGRAMS)
 def test_a_host_with_another_key_when_a_task_reaches_it_then_it_is_refused(
-    deployed_lab: DeployedLab, site: Path
+    deployed_lab: DeployedLab, site: Path, program: str
 ) -> None:
     lab = deployed_lab
+    own_tasks.typed(site)
     restart = "systemctl restart ssh.socket 2>/dev/null; systemctl restart ssh"
     lab.on("n1", f"mkdir /root/keys; mv /etc/ssh/ssh_host_* /root/keys; ssh-keygen -A -q; {restart}")
     try:
-        for done in (fab(lab, site, MISTAKES, "each"), fab(lab, site, MISTAKES, "-H", "n1", "each")):
-            assert (done.returncode, "n1: its SSH host key (" in done.stderr) == (1, True), done.stderr
+        for words in (("driver",), ("-H", "n1", "driver"), ("-H", "n1", "--", "uname -n"), ("scratch", "--on", "n1")):
+            done = ended(own_tasks.call(program, site, environment(lab), *words), 1)
+            assert "n1: its SSH host key (" in done.stderr, (words, done.stderr)
             assert "n1\n" not in done.stdout
+            assert "Filesystem" not in done.stdout
     finally:
         lab.on("n1", f"rm /etc/ssh/ssh_host_*; mv /root/keys/* /etc/ssh; rmdir /root/keys; {restart}")
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
+import own_tasks
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
 from lab_user import words_of
 from stock import Stock
 from suites import SUITES
 
+from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory import loading
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions
@@ -132,21 +134,20 @@ def test_checks_and_ssh_when_nodes_are_behind_a_relay_then_reach_them(far: Far) 
     assert far.hosts.slurmfab("ssh", "n3", "--", "hostname").stdout.strip() == "n3"
 
 
-GROUP = """
-from slurmfab import hosts
-print(*sorted(one.stdout for one in hosts("compute").run("uname -n", hide=True).values()))
-"""
-"""A Python text: asks all nodes by Fabric's connections."""
-
-
-def test_a_command_and_a_task_of_the_site_when_nodes_are_behind_a_relay_then_reach_them(far: Far) -> None:
+def test_a_command_and_tasks_of_the_site_when_nodes_are_behind_a_relay_then_reach_them(
+    far: Far, tmp_path: Path
+) -> None:
     far.relays("ctl")
     names = sorted(NODES)
     done = succeeded(far.hosts.slurmfab("run", "uname -n", "--on", "compute"))
     assert done.stdout.splitlines() == [f"{node}: {node}" for node in names]
     environment = {**os.environ, "SLURMFAB_CLUSTER": str(far.hosts.inventory_path)}
-    group = subprocess.run([sys.executable, "-c", GROUP], env=environment, capture_output=True, text=True, check=True)
-    assert group.stdout.split() == names
+    own_tasks.typed(tmp_path)
+    for program in own_tasks.PROGRAMS:
+        room = succeeded(own_tasks.call(program, tmp_path, environment, "scratch"))
+        assert room.stdout.count("Filesystem") == len(NODES)
+        each = succeeded(own_tasks.call(program, tmp_path, environment, "-H", fold(NODES), "driver"))
+        assert each.stdout == "".join(f"{node} {node}\n" for node in names)
 
 
 def test_a_relay_when_hosts_behind_it_are_logged_in_to_again_and_again_then_keeps_its_connection(far: Far) -> None:

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+import own_tasks
 import pytest
 from lab_cluster import DeployedLab, ended, eventually
 from lab_user import Person, installed, running_lab, words_of
@@ -161,6 +163,24 @@ def test_sudo_with_a_password_when_there_is_a_terminal_then_asks_there_once_for_
     assert password(hosts).strip() not in said
 
 
+@pytest.mark.parametrize("program", own_tasks.PROGRAMS)
+def test_sudo_with_a_password_when_a_task_of_the_site_needs_it_then_it_is_asked_for_once_or_given_in_front(
+    hosts: DeployedLab, person: Person, program: str
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    own_tasks.typed(person.directory)
+    caller, roots = replace(person, program=tuple(own_tasks.argv(program))), [f"{host} root" for host in ALL]
+    for option in ([], ["--prompt-for-sudo-password"]):
+        code, said = at_a_terminal(caller, *option, "become", answers=[password(hosts)])
+        assert (code, said.splitlines()[-len(ALL) :]) == (0, roots), said
+        assert password(hosts).strip() not in said
+    code, said = at_a_terminal(caller, "--prompt-for-sudo-password", "become", answers=["not-the-password\n"])
+    assert code == 1, said
+    assert "sudo does not accept the password." in said
+    silent = ended(own_tasks.call(program, person.directory, person.environment, "become", home=person.home), 1)
+    assert "sudo asks for a password; give it with --prompt-for-sudo-password" in words_of(silent)
+
+
 def test_sudo_with_a_wrong_password_when_there_is_a_terminal_then_asks_again_and_shows_neither(
     hosts: DeployedLab, person: Person
 ) -> None:
@@ -186,7 +206,7 @@ def at_a_terminal(person: Person, *words: str, answers: Sequence[str]) -> tuple[
     with contextlib.suppress(OSError):  # what Linux gives for a terminal that everybody has left
         while data := os.read(ours, 4096):
             said += data
-            if left and said.count(b"password: ") > len(answers) - len(left):
+            if left and len(re.findall(b"password: |config value: ", said)) > len(answers) - len(left):
                 os.write(ours, left.pop(0).encode())
     os.close(ours)
     return process.wait(60), said.decode(errors="replace")
@@ -328,8 +348,13 @@ def test_a_gateway_when_the_cluster_file_names_it_then_the_others_are_reached_fr
     before = {host: logins(hosts, host, gateway) for host in ("n1", "n2")}
     ended(person.slurmfab("plan"), SOMETHING_TO_DO)
     assert ended(person.slurmfab("run", "uname -n", "--on", "n[1-2]"), 0).stdout == "n1: n1\nn2: n2\n"
+    own_tasks.typed(person.directory)
+    for program in own_tasks.PROGRAMS:
+        call = partial(own_tasks.call, program, person.directory, person.environment, home=person.home)
+        assert ended(call("scratch"), 0).stdout.count("Filesystem") == 2
+        assert ended(call("-H", "n[1-2]", "driver"), 0).stdout == "n1 n1\nn2 n2\n"
     after = {host: logins(hosts, host, gateway) for host in before}
-    assert after == {host: count + 2 for host, count in before.items()}
+    assert after == {host: count + 6 for host, count in before.items()}
 
 
 def test_a_gateway_whose_key_is_unknown_when_used_then_it_is_named_with_its_fingerprint(
