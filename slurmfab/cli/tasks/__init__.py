@@ -47,7 +47,7 @@ def help(_common: Common) -> None:
     print(overview(namespace))  # noqa: T201 - the answer
 
 
-@command(common=(), positional=["shell"], help={"shell": "bash, zsh or fish"})
+@command(common=(), shell="bash, zsh or fish")  # noqa: S604 - the help of a word
 def completion(_common: Common, shell: str) -> None:
     """Print a script that completes command lines in your shell.
 

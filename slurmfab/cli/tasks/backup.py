@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks.command import command
-from slurmfab.cli.tasks.options import APPROVALS, Common
+from slurmfab.cli.tasks.options import Common
 
 
 @command(
     common=("cluster", "verbose", "ask_sudo_password"),
-    help={
-        "to": "directory for the archive, or the archive's own path (default: beside the cluster file)",
-        "list": "list the archives beside the cluster file and check that they are complete; make no backup",
-    },
+    to="directory for the archive, or the archive's own path (default: beside the cluster file)",
+    list="list the archives beside the cluster file and check that they are complete; make no backup",
 )
 def backup(common: Common, *, to: str = "", list: bool = False) -> int:
     """Save database, Slurm's state and keys in an archive.
@@ -35,18 +33,14 @@ def backup(common: Common, *, to: str = "", list: bool = False) -> int:
 
 
 @command(
-    positional=["file"],
-    help={
-        "file": f"the archive that {FAB} backup made",
-        "accept_new_host_keys": "trust new SSH host keys, also those of reinstalled controllers",
-        "database": "another archive, from which the accounting database is taken",
-        "overwrite": "discard the jobs that were submitted after the backup",
-        "abandon_jobs": "let Slurm end running jobs that are not in the backup",
-        "identity": "file with the private key of age, or SSH private key, that decrypts the archive",
-        "signed_by": "file with SSH public keys whose archives are trusted, such as a colleague's",
-        "trust_archive": "trust an archive that no trusted key has signed; it can make its maker root on all hosts",
-        "yes": APPROVALS["yes"],
-    },
+    file=f"the archive that {FAB} backup made",
+    accept_new_host_keys="trust new SSH host keys, also those of reinstalled controllers",
+    database="another archive, from which the accounting database is taken",
+    overwrite="discard the jobs that were submitted after the backup",
+    abandon_jobs="let Slurm end running jobs that are not in the backup",
+    identity="file with the private key of age, or SSH private key, that decrypts the archive",
+    signed_by="file with SSH public keys whose archives are trusted, such as a colleague's",
+    trust_archive="trust an archive that no trusted key has signed; it can make its maker root on all hosts",
 )
 def restore(
     common: Common,

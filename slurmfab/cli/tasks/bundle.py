@@ -9,12 +9,10 @@ from slurmfab.cli.tasks.options import Common
 
 @command(
     common=("cluster", "verbose", "ask_sudo_password"),
-    help={
-        "from": "a host of the cluster that reaches its mirror (default: the primary controller)",
-        "to": "path of the bundle, or a directory for it (default: beside the cluster file)",
-        "list": "list the packages in this cluster's bundles and check that they are complete; make no bundle",
-        "accept": "trust the bundles in the cluster file as they are now, such as those made elsewhere; make no bundle",
-    },
+    from_="a host of the cluster that reaches its mirror (default: the primary controller)",
+    to="path of the bundle, or a directory for it (default: beside the cluster file)",
+    list="list the packages in this cluster's bundles and check that they are complete; make no bundle",
+    accept="trust the bundles in the cluster file as they are now, such as those made elsewhere; make no bundle",
 )
 def bundle(common: Common, *, from_: str = "", to: str = "", list: bool = False, accept: bool = False) -> int:
     """Collect the packages for hosts that reach no mirror.

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from slurmfab.base.errors import InputError
-from slurmfab.cli.tasks.command import command, names, number
-from slurmfab.cli.tasks.options import Common
+from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.options import Common, names, number
 
 
 @command(
-    help={
-        "hosts": "only these hosts (default: all)",
-        "only": "only these groups of checks, or checks whose names contain this, as in munge,jobs (default: all)",
-        "junit": "write the results as JUnit XML to this file",
-        "html": "write the results as a page for browsers to this file, readable by you alone",
-        "failover": "only test that the backup controller takes over and gives back, while jobs run",
-        "verbose": "show failures host by host",
-    }
+    hosts="only these hosts (default: all)",
+    only="only these groups of checks, or checks whose names contain this, as in munge,jobs (default: all)",
+    junit="write the results as JUnit XML to this file",
+    html="write the results as a page for browsers to this file, readable by you alone",
+    failover="only test that the backup controller takes over and gives back, while jobs run",
+    verbose="show failures host by host",
 )
 def check_cluster(
     common: Common, *, hosts: str = "", only: str = "", junit: str = "", html: str = "", failover: bool = False
@@ -48,13 +46,11 @@ def check_cluster(
 
 @command(
     common=("cluster", "json", "ask_sudo_password"),
-    help={
-        "hosts": "only these compute nodes (default: all with GPUs)",
-        "wait": "minutes that a job waits for a busy node (default: 10)",
-        "no_drain": "only measure: drain and resume no node",
-        "history": "show earlier measurements; measure nothing",
-        "json": "write the measurements as JSON to this file (- for standard output)",
-    },
+    hosts="only these compute nodes (default: all with GPUs)",
+    wait="minutes that a job waits for a busy node (default: 10)",
+    no_drain="only measure: drain and resume no node",
+    history="show earlier measurements; measure nothing",
+    json="write the measurements as JSON to this file (- for standard output)",
 )
 def check_gpus(
     common: Common, *, hosts: str = "", wait: str = "", no_drain: bool = False, history: bool = False
@@ -81,13 +77,11 @@ def check_gpus(
 
 @command(
     common=("cluster", "json", "ask_sudo_password"),
-    help={
-        "hosts": "try each of these compute nodes (default: one node of each kind)",
-        "only": "some of allocation, environment, nodes, homes, gpus, nccl, container (default: all)",
-        "user": "the user who runs the jobs (default: slurm)",
-        "image": "what to run in a container, as its runtime spells it (default: an image that podman has)",
-        "timeout": "seconds that each job may take, including the wait in the queue (default: 90)",
-    },
+    hosts="try each of these compute nodes (default: one node of each kind)",
+    only="some of allocation, environment, nodes, homes, gpus, nccl, container (default: all)",
+    user="the user who runs the jobs (default: slurm)",
+    image="what to run in a container, as its runtime spells it (default: an image that podman has)",
+    timeout="seconds that each job may take, including the wait in the queue (default: 90)",
 )
 def quickcheck(
     common: Common, *, hosts: str = "", only: str = "", user: str = "slurm", image: str = "", timeout: str = ""
@@ -113,16 +107,14 @@ def quickcheck(
 
 @command(
     common=("cluster", "json", "ask_sudo_password"),
-    help={
-        "hosts": "use only these compute nodes (default: all)",
-        "only": "only these jobs of the key acceptance, as in memory,hpcc (default: all)",
-        "user": "the user who runs jobs that name none (default: slurm)",
-        "repeat": "how often each job runs (default: 1)",
-        "wait": "minutes that a job waits for its start (default: 10)",
-        "junit": "write the results as JUnit XML to this file",
-        "logs": "keep the output of the jobs in this directory",
-        "history": "show earlier figures; run nothing",
-    },
+    hosts="use only these compute nodes (default: all)",
+    only="only these jobs of the key acceptance, as in memory,hpcc (default: all)",
+    user="the user who runs jobs that name none (default: slurm)",
+    repeat="how often each job runs (default: 1)",
+    wait="minutes that a job waits for its start (default: 10)",
+    junit="write the results as JUnit XML to this file",
+    logs="keep the output of the jobs in this directory",
+    history="show earlier figures; run nothing",
 )
 def accept(
     common: Common,
@@ -164,12 +156,10 @@ def accept(
 
 @command(
     common=("cluster", "json", "ask_sudo_password"),
-    help={
-        "drills": "names of drills, as in slurmctld,link (default: list them)",
-        "node": "the compute node for faults of nodes (default: one that is idle)",
-        "junit": "write the results as JUnit XML to this file",
-        "yes": "on a terminal: do not ask before it begins",
-    },
+    drills="names of drills, as in slurmctld,link (default: list them)",
+    node="the compute node for faults of nodes (default: one that is idle)",
+    junit="write the results as JUnit XML to this file",
+    yes="on a terminal: do not ask before it begins",
 )
 def drill(common: Common, *, drills: str = "", node: str = "", junit: str = "", yes: bool = False) -> int:
     """Bring faults about, and measure what notices them.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from slurmfab.cli.tasks.command import command, number
-from slurmfab.cli.tasks.options import CONNECTION, Common
+from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.options import ALL, CONTACT, Common
 
 
 @command(
     common=("cluster",),
-    help={
-        "slurm": "version of Slurm whose keys it has, or all (default: the installed one, by the lock, else all)",
-        "output": "file to write (default: standard output)",
-    },
+    slurm="version of Slurm whose keys it has, or all (default: the installed one, by the lock, else all)",
+    output="file to write (default: standard output)",
 )
 def schema(common: Common, *, slurm: str = "", output: str = "") -> int:
     """Print the JSON schema of cluster files, for editors.
@@ -31,19 +29,17 @@ def schema(common: Common, *, slurm: str = "", output: str = "") -> int:
 
 @command(
     common=("cluster",),
-    help={
-        "name": "name of the cluster (default: cluster)",
-        "controller": "host of slurmctld",
-        "nodes": "hostlist of the compute nodes, which may include the controller",
-        "login": "hostlist of login hosts, which have Slurm's commands alone",
-        "user": "SSH login name, which becomes root by sudo (default: the one in ssh_config, else your own)",
-        "accounting": "slurmdbd and MariaDB on the controller",
-        "gpu_nodes": "hostlist of the compute nodes with GPUs, for a partition of their own",
-        "homes": "where homes are on a file server, as nas:/export/home",
-        "users": "users with logins on all hosts, with commas between them",
-        "yes": "ask nothing",
-        "cluster": "cluster file to write (default: $SLURMFAB_CLUSTER, else configs/cluster.yaml)",
-    },
+    name="name of the cluster (default: cluster)",
+    controller="host of slurmctld",
+    nodes="hostlist of the compute nodes, which may include the controller",
+    login="hostlist of login hosts, which have Slurm's commands alone",
+    user="SSH login name, which becomes root by sudo (default: the one in ssh_config, else your own)",
+    accounting="slurmdbd and MariaDB on the controller",
+    gpu_nodes="hostlist of the compute nodes with GPUs, for a partition of their own",
+    homes="where homes are on a file server, as nas:/export/home",
+    users="users with logins on all hosts, with commas between them",
+    yes="ask nothing",
+    cluster="cluster file to write (default: $SLURMFAB_CLUSTER, else configs/cluster.yaml)",
 )
 def init(
     common: Common,
@@ -88,25 +84,17 @@ def init(
 
 @command(
     newcomers=True,
-    help={
-        **{name: CONNECTION[name] for name in ("user", "key", "port", "become", "gateway", "accept_new_host_keys")},
-        "hosts": "the cluster's controller; its slurm.conf names the other hosts",
-        "adopt": "least (default) or usual: usual adds SSH logins of slurm and names of hosts, if it lacks them",
-        "keep_files": "leave Slurm's files as they are for good: they are compared, and no deployment writes them",
-        "verbose": "show what became of every key of the old files",
-        "cluster": "cluster file to write (default: $SLURMFAB_CLUSTER, else configs/cluster.yaml)",
-    },
+    common=(*CONTACT[:6], *ALL),
+    hosts="the cluster's controller; its slurm.conf names the other hosts",
+    adopt="least (default) or usual: usual adds SSH logins of slurm and names of hosts, if it lacks them",
+    keep_files="leave Slurm's files as they are for good: they are compared, and no deployment writes them",
+    verbose="show what became of every key of the old files",
+    cluster="cluster file to write (default: $SLURMFAB_CLUSTER, else configs/cluster.yaml)",
 )
 def import_(
     common: Common,
     *,
     hosts: str = "",
-    user: str = "",
-    key: str = "",
-    port: str = "",
-    become: str = "",
-    gateway: str = "",
-    accept_new_host_keys: bool = False,
     adopt: str = "",
     keep_files: bool = False,
 ) -> int:
@@ -124,9 +112,7 @@ def import_(
         fab import --hosts ctl --keep-files
         fab import --hosts ctl --cluster configs/old.yaml --json -
     """
-    from slurmfab.cluster.inventory.connection_options import ConnectionOptions
     from slurmfab.commands.import_cluster import importing
 
-    contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys)
     wanted = importing.ImportOptions(adopt or importing.ADOPT[0], keep_files)
-    return importing.import_cluster(common.cluster, hosts, contact, common.output, wanted)
+    return importing.import_cluster(common.cluster, hosts, common.contact, common.output, wanted)

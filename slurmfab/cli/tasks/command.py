@@ -8,8 +8,9 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copy import deepcopy
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,12 +20,11 @@ from invoke.exceptions import Exit
 from invoke.parser.argument import Argument
 
 from slurmfab.base import atomic_file, interrupts, surroundings
-from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.errors import SlurmfabError
 from slurmfab.base.exit_codes import INTERRUPTED, WRONG_INPUT
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import fit, guard_output, is_terminal, write
-from slurmfab.cli.tasks.options import COMMON, Common
-from slurmfab.cluster.inventory import raw_names
+from slurmfab.cli.tasks.options import ALL, TEXTS, Common
 from slurmfab.cluster.inventory.file_named import file_named
 
 GARBAGE_THRESHOLD = 500_000
@@ -36,7 +36,6 @@ quarter of this number.
 
 HOSTS_ELSEWHERE = re.compile(r"^\s*-\s*$|(^|,)\s*@")  # a value of `hosts` that names a file or standard input
 FIRST_CONTACT = ("deploy", "plan")  # the tasks that need no cluster file
-ALL = tuple(COMMON)  # the names of all shared options
 SHORT = {"verbose": ("-v",), "exclude": ("-x",)}  # the short flags that there are
 
 
@@ -118,7 +117,9 @@ class Command(Task):  # type: ignore[misc] # Fabric has no types
         """Carry it out with the values that were given, and the defaults of the others. Raises Exit if it failed."""
         own = inspect.signature(self.function).parameters
         given = {**deepcopy({one.name: one.default for one in self.parameters}), **given}
-        values = Common(**{name: given.pop(name) for name in ALL if name in given and name not in own})
+        values = Common(
+            **{one.name: given.pop(one.name) for one in fields(Common) if one.name in given and one.name not in own}
+        )
         load_quickly()
         interrupts.raise_again()
         try:
@@ -156,6 +157,8 @@ class Command(Task):  # type: ignore[misc] # Fabric has no types
         names = {one.name for one in self.parameters}
         if not is_terminal(sys.stderr) or not {"cluster", "ask_sudo_password"} <= names:
             return
+        from slurmfab.cluster.inventory import raw_names  # with YAML, which no help needs
+
         path, hosts = file_named(common.cluster), given.get("hosts", "")
         if path.exists():
             count = len(raw_names.of(path).get(raw_names.HOSTS, ()))
@@ -166,40 +169,30 @@ class Command(Task):  # type: ignore[misc] # Fabric has no types
 
 
 def command(
-    *,
-    common: Iterable[str] = ALL,
-    help: Mapping[str, str] = {},
-    positional: Iterable[str] = (),
-    iterable: Iterable[str] = (),
-    newcomers: bool = False,
-    rest: str = "",
+    *, common: Iterable[str] = ALL, newcomers: bool = False, rest: str = "", **help: str
 ) -> Callable[[Callable[..., int | None]], Command]:
-    """Make a task of a function `f(common: Common, ...)` that returns an exit code, or nothing for 0.
+    """Make a task of `f(common: Common, word: str, *, option: str = "", ...)`, which returns an exit code or nothing.
 
-    The function's other parameters become options, and the shared ones that `common` names are added to them.
+    Parameters in front of `*` are words, those behind it options, of which a `list[str]` may be given several times.
 
     Args:
-        common: the shared options that the task has, of `COMMON`.
-        help: a text for each of the function's parameters, and for shared options that mean something special here.
-        positional: parameters that are given as words, without a flag; none may be left out.
-        iterable: parameters that may be given several times, and become a list.
+        common: shared options that the task has as well, whose values are those of `Common`.
         newcomers: whether the parameter `hosts` names hosts that are no members of the cluster.
         rest: parameter that gets what stands behind `--`, as one text; empty if nothing does.
-
-    Returns:
-        A decorator that makes a `Command` of the function.
+        help: a text for each parameter that has none in `TEXTS`, or means something special here.
     """
-    texts, words, lists = {**COMMON, **help}, frozenset(positional), frozenset(iterable)
-    shared = {name: getattr(Common(), name) for name in common}
-
-    def parameter(name: str, default: Any) -> Parameter:
-        text = texts.get(name.rstrip("_"), "")
-        return Parameter(name, text, [] if name in lists else default, name in words, name == rest)
+    texts = {**TEXTS, **help}
 
     def decorate(function: Callable[..., int | None]) -> Command:
-        _, *own = inspect.signature(function).parameters.values()
-        given = {one.name: "" if one.default is inspect.Parameter.empty else one.default for one in own}
-        return Command(function, tuple(parameter(*one) for one in (given | shared).items()), newcomers)
+        parameters = []
+        for one in [*inspect.signature(function).parameters.values()][1:]:
+            default: Any = "" if one.default is one.empty else one.default
+            is_word = one.kind is not one.KEYWORD_ONLY and one.name != rest
+            value = [] if str(one.annotation) == "list[str]" else default
+            parameters.append(Parameter(one.name, texts.get(one.name, ""), value, is_word, one.name == rest))
+        own = {one.name for one in parameters}
+        shared = (Parameter(name, texts[name], getattr(Common(), name), False) for name in common if name not in own)
+        return Command(function, (*parameters, *shared), newcomers)
 
     return decorate
 
@@ -214,21 +207,3 @@ def load_quickly() -> None:
     # Otherwise pydantic looks through all installed packages for plugins of its own; slurmfab needs none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     atexit.register(gc.freeze)  # what is left at the end goes with the process; to look through it takes 60 ms
-
-
-def number(text: str, flag: str) -> int | None:
-    """A number that was given as text, `None` when it was not given. Raises InputError if it is not a number."""
-    if not text:
-        return None
-    if not text.isdecimal():
-        raise InputError(f"{flag} {text}: this is no number.")
-    return int(text)
-
-
-def names(given: Iterable[str]) -> tuple[str, ...]:
-    """Names that were given with commas between them, or by giving an option several times.
-
-    >>> names(["gpu,long", "short"])
-    ('gpu', 'long', 'short')
-    """
-    return tuple(name.strip() for text in given for name in text.split(",") if name.strip())

@@ -5,24 +5,20 @@ from __future__ import annotations
 from types import ModuleType
 
 from slurmfab.base.exit_codes import DONE
-from slurmfab.cli.tasks.command import command, names, number
-from slurmfab.cli.tasks.options import APPROVALS, CONNECTION, Common
+from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.options import ALL, CONTACT, Common, names
 
 ONLY = "only these phases, and what they cannot be without, such as munge-key,slurm-conf; see phases"
 
 
 @command(
-    iterable=["allow", "only"],
-    help={
-        **CONNECTION,
-        **APPROVALS,
-        "only": ONLY,
-        "plan": "carry out this saved plan, and nothing else",
-        "retry_failed": "only the hosts that earlier runs left out",
-        "hosts": "hostlist; first contact: the first host becomes the controller; later: only these hosts",
-        "wake": "wake nodes that Slurm has powered down, and deploy to them, too",
-        "yes": "on a terminal: do not ask before a first contact, and before daemons restart under jobs or jobs suffer",
-    },
+    common=(*CONTACT, *ALL),
+    only=ONLY,
+    plan="carry out this saved plan, and nothing else",
+    retry_failed="only the hosts that earlier runs left out",
+    hosts="hostlist; first contact: the first host becomes the controller; later: only these hosts",
+    wake="wake nodes that Slurm has powered down, and deploy to them, too",
+    yes="on a terminal: do not ask before a first contact, and before daemons restart under jobs or jobs suffer",
 )
 def deploy(
     common: Common,
@@ -35,14 +31,6 @@ def deploy(
     move_ids: bool = False,
     prune: bool = False,
     retry_failed: bool = False,
-    user: str = "",
-    key: str = "",
-    port: str = "",
-    become: str = "",
-    gateway: str = "",
-    accept_new_host_keys: bool = False,
-    name: str = "",
-    controller_computes: bool = False,
     wake: bool = False,
     yes: bool = False,
 ) -> int:
@@ -57,16 +45,13 @@ def deploy(
         fab deploy
         fab deploy --only munge-key,slurm-conf
     """
-    from slurmfab.cluster.inventory.connection_options import ConnectionOptions
     from slurmfab.core.engine import commands
     from slurmfab.core.impact.approvals import Approvals, DeployOptions
 
-    where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
-    contact = ConnectionOptions(*where, controller_computes)
     approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
     options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake, chosen(only))
     carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
-    return with_checks(common, carry_out(common.cluster, options, contact, common.output))
+    return with_checks(common, carry_out(common.cluster, options, common.contact, common.output))
 
 
 def with_checks(common: Common, code: int) -> int:
@@ -95,15 +80,10 @@ def first_contact() -> ModuleType:
 
 
 @command(
-    iterable=["only"],
-    help={
-        **CONNECTION,
-        "only": ONLY,
-        "hosts": "only these hosts; without a cluster file: show what a first contact would do with them",
-        "save": "write the plan to this file, for deploy --plan",
-        "move_ids": APPROVALS["move_ids"],
-        "prune": APPROVALS["prune"],
-    },
+    common=(*CONTACT, *ALL),
+    only=ONLY,
+    hosts="only these hosts; without a cluster file: show what a first contact would do with them",
+    save="write the plan to this file, for deploy --plan",
 )
 def plan(
     common: Common,
@@ -113,14 +93,6 @@ def plan(
     save: str = "",
     move_ids: bool = False,
     prune: bool = False,
-    user: str = "",
-    key: str = "",
-    port: str = "",
-    become: str = "",
-    gateway: str = "",
-    accept_new_host_keys: bool = False,
-    name: str = "",
-    controller_computes: bool = False,
 ) -> int:
     """Show what deploy would do, with diffs; changes nothing.
 
@@ -132,16 +104,13 @@ def plan(
         fab plan --only slurm-conf --save tonight.json
         fab plan --hosts 'n1,n[2-5]' --user admin
     """
-    from slurmfab.cluster.inventory.connection_options import ConnectionOptions
     from slurmfab.core.engine import commands
     from slurmfab.core.impact.approvals import Approvals, DeployOptions
 
-    where = (user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
-    contact = ConnectionOptions(*where, controller_computes)
     approvals = Approvals(move_ids=move_ids, prune=prune)
     options = DeployOptions(hosts, approvals=approvals, only=chosen(only))
     carry_out = first_contact().preview if commands.is_first_contact(common.cluster, options) else commands.plan
-    return carry_out(common.cluster, options, save, contact, common.output)
+    return carry_out(common.cluster, options, save, common.contact, common.output)
 
 
 @command(common=("json",))
@@ -162,15 +131,10 @@ def phases(common: Common) -> None:
 
 @command(
     newcomers=True,
-    positional=["hosts"],
-    iterable=["partition", "allow"],
-    help={
-        "hosts": "hostlist of the new compute nodes",
-        "like": "a compute node whose settings and partitions the new nodes get",
-        "partition": "partition that gets the new nodes; several with commas, or by repeating the option",
-        "accept_new_host_keys": "trust the new hosts' SSH host keys although they are not in known_hosts",
-        "allow": APPROVALS["allow"],
-    },
+    hosts="hostlist of the new compute nodes",
+    like="a compute node whose settings and partitions the new nodes get",
+    partition="partition that gets the new nodes; several with commas, or by repeating the option",
+    accept_new_host_keys="trust the new hosts' SSH host keys although they are not in known_hosts",
 )
 def add_node(
     common: Common,

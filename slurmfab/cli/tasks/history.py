@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks.command import command
-from slurmfab.cli.tasks.options import APPROVALS, Common
+from slurmfab.cli.tasks.options import Common
 
 
 @command(
-    iterable=["allow"],
-    help={
-        "run": f"the run's id or its beginning (default: the last run that changed something); see {FAB} history",
-        "dry_run": "show what would be done; change nothing",
-        "drain_first": APPROVALS["drain_first"],
-        "allow": APPROVALS["allow"],
-    },
+    run=f"the run's id or its beginning (default: the last run that changed something); see {FAB} history",
+    dry_run="show what would be done; change nothing",
 )
 def rollback(
     common: Common, *, allow: list[str], run: str = "", dry_run: bool = False, drain_first: bool = False
@@ -38,10 +33,7 @@ def rollback(
     return undoing.rollback(common.cluster, run, common.output, approvals, dry_run=dry_run)
 
 
-@command(
-    common=("cluster", "json"),
-    help={"run": "show this run in full: its id, a unique beginning of its id, or last"},
-)
+@command(common=("cluster", "json"), run="show this run in full: its id, a unique beginning of its id, or last")
 def history(common: Common, *, run: str = "") -> int:
     """List what was done to the cluster, when, and by whom.
 
@@ -60,10 +52,8 @@ def history(common: Common, *, run: str = "") -> int:
 
 @command(
     common=("cluster", "ask_sudo_password"),
-    help={
-        "from_controller": "take the copy that the controller has",
-        "fingerprint": "the controller's SSH host key has this fingerprint, which you have compared on its console",
-    },
+    from_controller="take the copy that the controller has",
+    fingerprint="the controller's SSH host key has this fingerprint, which you have compared on its console",
 )
 def restore_lock(common: Common, *, from_controller: bool = False, fingerprint: str = "") -> int:
     """Put back a lost lock, from a record or the controller.

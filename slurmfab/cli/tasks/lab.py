@@ -17,27 +17,25 @@ if TYPE_CHECKING:
 
 @command(
     common=(),
-    help={
-        "name": "name of the lab: one to eight of a-z and 0-9, starting with a letter",
-        "nodes": "number of compute nodes",
-        "suite": "release of the hosts: bookworm, trixie (by default) or sid of Debian, noble or resolute of Ubuntu",
-        "gpus": "stand-in GPUs, HOSTS:COUNT[:MODEL] separated by spaces, as in 'n[1-2]:2 n3:4:A100-SXM4-40GB'",
-        "no_python": "hosts without python3, as in n1,n[3-4]",
-        "like": "hosts with Ubuntu's habits, made of Debian: ubuntu-24.04 or ubuntu-26.04; this sets suite and user",
-        "user": "login user: root (by default), or another user with sudo",
-        "sudo_password": "that user's sudo asks for a password",
-        "down": "hosts that are in the cluster file but stay switched off",
-        "hanging": "hosts whose port 22 accepts connections and then says nothing",
-        "unified": "hosts with control groups of version 2 only, as in n2",
-        "offline": "hosts that reach no package mirror",
-        "ipv6": "hosts with an IPv6 address and no IPv4 address",
-        "dual": "hosts with an IPv4 and an IPv6 address",
-        "packages": "Slurm's packages: debian, or stand-ins: smd; el-smd, el, el-openhpc on one for Enterprise Linux",
-        "shared": "directories that all hosts share, as a file server would give them: /home,/data",
-        "private_users": "root of the hosts is nobody on this machine, as on a twin",
-        "newer_slurm": "hosts see a repository with a newer Slurm as /srv/newer-slurm",
-        "output": "cluster file to write (default: configs/lab-NAME.yaml)",
-    },
+    name="name of the lab: one to eight of a-z and 0-9, starting with a letter",
+    nodes="number of compute nodes",
+    suite="release of the hosts: bookworm, trixie (by default) or sid of Debian, noble or resolute of Ubuntu",
+    gpus="stand-in GPUs, HOSTS:COUNT[:MODEL] separated by spaces, as in 'n[1-2]:2 n3:4:A100-SXM4-40GB'",
+    no_python="hosts without python3, as in n1,n[3-4]",
+    like="hosts with Ubuntu's habits, made of Debian: ubuntu-24.04 or ubuntu-26.04; this sets suite and user",
+    user="login user: root (by default), or another user with sudo",
+    sudo_password="that user's sudo asks for a password",  # noqa: S106 - the help of an option
+    down="hosts that are in the cluster file but stay switched off",
+    hanging="hosts whose port 22 accepts connections and then says nothing",
+    unified="hosts with control groups of version 2 only, as in n2",
+    offline="hosts that reach no package mirror",
+    ipv6="hosts with an IPv6 address and no IPv4 address",
+    dual="hosts with an IPv4 and an IPv6 address",
+    packages="Slurm's packages: debian, or stand-ins: smd; el-smd, el, el-openhpc on one for Enterprise Linux",
+    shared="directories that all hosts share, as a file server would give them: /home,/data",
+    private_users="root of the hosts is nobody on this machine, as on a twin",
+    newer_slurm="hosts see a repository with a newer Slurm as /srv/newer-slurm",
+    output="cluster file to write (default: configs/lab-NAME.yaml)",
 )
 def lab_up(
     _common: Common,
@@ -86,11 +84,9 @@ def lab_up(
 
 @command(
     common=(),
-    help={
-        "name": "name of the lab",
-        "all": "every lab on this machine",
-        "cache": "also the base trees that no lab uses; the next lab-up builds them again",
-    },
+    name="name of the lab",
+    all="every lab on this machine",
+    cache="also the base trees that no lab uses; the next lab-up builds them again",
 )
 def lab_down(_common: Common, *, name: str = "lab", all: bool = False, cache: bool = False) -> None:
     """Remove a lab and everything that was made for it.
@@ -114,7 +110,11 @@ def lab_down(_common: Common, *, name: str = "lab", all: bool = False, cache: bo
         _say("base trees that no lab uses: removed")
 
 
-@command(common=(), positional=["hosts"], help={"hosts": "hostlist of the lab's hosts", "name": "name of the lab"})
+@command(
+    common=(),
+    hosts="hostlist of the lab's hosts",
+    name="name of the lab",
+)
 def lab_off(_common: Common, hosts: str, *, name: str = "lab") -> None:
     """Cut the power of hosts of a lab.
 
@@ -133,7 +133,11 @@ def lab_off(_common: Common, hosts: str, *, name: str = "lab") -> None:
         _say(f"{host}: off")
 
 
-@command(common=(), positional=["hosts"], help={"hosts": "hostlist of the lab's hosts", "name": "name of the lab"})
+@command(
+    common=(),
+    hosts="hostlist of the lab's hosts",
+    name="name of the lab",
+)
 def lab_on(_common: Common, hosts: str, *, name: str = "lab") -> None:
     """Switch on hosts of a lab that are off.
 

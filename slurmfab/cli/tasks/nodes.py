@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from slurmfab.cli.tasks.command import command, number
-from slurmfab.cli.tasks.options import APPROVALS, Common
+from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.options import Common, number
 
 HOSTS = "hostlist of compute nodes"
 
 
 @command(
-    positional=["hosts"],
-    help={
-        "hosts": HOSTS,
-        "reason": "why the nodes are drained, for everybody who looks at them",
-        "wait": "wait until no job runs there",
-        "timeout": "wait at most this many minutes (default: no limit)",
-    },
+    hosts=HOSTS,
+    reason="why the nodes are drained, for everybody who looks at them",
+    wait="wait until no job runs there",
+    timeout="wait at most this many minutes (default: no limit)",
 )
 def drain(common: Common, hosts: str, *, reason: str = "", wait: bool = False, timeout: str = "") -> int:
     """Drain compute nodes: no new jobs; running jobs go on.
@@ -34,7 +31,7 @@ def drain(common: Common, hosts: str, *, reason: str = "", wait: bool = False, t
     return draining.drain(common.cluster, hosts, reason, limit, common.output)
 
 
-@command(positional=["hosts"], help={"hosts": HOSTS, "any": "resume also nodes that somebody drained without slurmfab"})
+@command(hosts=HOSTS, any="resume also nodes that somebody drained without slurmfab")
 def resume(common: Common, hosts: str, *, any: bool = False) -> int:
     """Return compute nodes to service; repair stuck ones.
 
@@ -52,15 +49,11 @@ def resume(common: Common, hosts: str, *, any: bool = False) -> int:
 
 
 @command(
-    positional=["hosts"],
-    help={
-        "hosts": HOSTS,
-        "timeout": "wait at most this many minutes for jobs to end (default: no limit)",
-        "now": "cancel the jobs that run there; they are listed first",
-        "purge": "uninstall the packages as well",
-        "allow_empty_partition": "a partition may be left without nodes",
-        "yes": APPROVALS["yes"],
-    },
+    hosts=HOSTS,
+    timeout="wait at most this many minutes for jobs to end (default: no limit)",
+    now="cancel the jobs that run there; they are listed first",
+    purge="uninstall the packages as well",
+    allow_empty_partition="a partition may be left without nodes",
 )
 def remove_node(
     common: Common,
@@ -91,16 +84,10 @@ def remove_node(
 
 
 @command(
-    positional=["host"],
-    iterable=["allow"],
-    help={
-        "host": "the compute node that is a new machine, or has a new system",
-        "address": "its new IP address (default: the old one)",
-        "accept_new_host_keys": "trust its new SSH host key; without this option the key is only shown",
-        "accept_hardware": "accept hardware that differs from the lock's",
-        "yes": APPROVALS["yes"],
-        "allow": APPROVALS["allow"],
-    },
+    host="the compute node that is a new machine, or has a new system",
+    address="its new IP address (default: the old one)",
+    accept_new_host_keys="trust its new SSH host key; without this option the key is only shown",
+    accept_hardware="accept hardware that differs from the lock's",
 )
 def replace_node(
     common: Common,
@@ -132,7 +119,7 @@ def replace_node(
     return replace.replace_node(common.cluster, host, options, common.output)
 
 
-@command(common=("cluster", "json", "ask_sudo_password"), help={"user": "list this user's jobs"})
+@command(common=("cluster", "json", "ask_sudo_password"), user="list this user's jobs")
 def status(common: Common, *, user: str = "") -> int:
     """Show nodes, GPUs, CPUs and jobs on one screen.
 
@@ -150,13 +137,10 @@ def status(common: Common, *, user: str = "") -> int:
 
 
 @command(
-    positional=["hosts"],
-    help={
-        "hosts": HOSTS,
-        "at_once": "how many nodes at a time (default: 1)",
-        "reason": "why the nodes are rebooted, for everybody who looks at them meanwhile",
-        "timeout": "minutes that a node may be away after its jobs have ended (default: 20)",
-    },
+    hosts=HOSTS,
+    at_once="how many nodes at a time (default: 1)",
+    reason="why the nodes are rebooted, for everybody who looks at them meanwhile",
+    timeout="minutes that a node may be away after its jobs have ended (default: 20)",
 )
 def reboot(common: Common, hosts: str, *, at_once: str = "1", reason: str = "", timeout: str = "20") -> int:
     """Reboot compute nodes through Slurm, a few at a time.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slurmfab.cli.tasks.command import command, names, number
-from slurmfab.cli.tasks.options import APPROVALS, Common
+from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.options import Common, names, number
 
 
 @command(common=("cluster", "ask_sudo_password"))
@@ -25,14 +25,12 @@ def accounts_export(common: Common) -> int:
 
 @command(
     common=("cluster", "json", "ask_sudo_password"),
-    help={
-        "since": "begin: a time such as 2026-11-01 or 2026-11-01T08:00, or an age such as 12h, 7d or 4w (default: 30d)",
-        "until": "end, likewise (default: now)",
-        "by": "what the rows are: some of user,account,partition,gpu, with commas (default: user)",
-        "csv": "write the table as CSV to this file (- for standard output)",
-        "idle_minutes": "list jobs that held GPUs idle from this age on (default: 10)",
-        "homes": "measure also what homes and scratch directories hold: up to two minutes of gentle work on each host",
-    },
+    since="begin: a time such as 2026-11-01 or 2026-11-01T08:00, or an age such as 12h, 7d or 4w (default: 30d)",
+    until="end, likewise (default: now)",
+    by="what the rows are: some of user,account,partition,gpu, with commas (default: user)",
+    csv="write the table as CSV to this file (- for standard output)",
+    idle_minutes="list jobs that held GPUs idle from this age on (default: 10)",
+    homes="measure also what homes and scratch directories hold: up to two minutes of gentle work on each host",
 )
 def usage(
     common: Common,
@@ -63,17 +61,13 @@ def usage(
 
 
 @command(
-    positional=["name"],
-    iterable=["key", "account"],
-    help={
-        "name": "login name",
-        "key": "file with public SSH keys (- for standard input); repeatable",
-        "account": "Slurm account, the default one first; several with commas, or by repeating the option",
-        "uid": "UID on every host (default: the first that is free on all)",
-        "groups": "additional groups, with commas",
-        "sudo": "may become root on controllers and login hosts, without a password",
-        "comment": "the person's full name",
-    },
+    name="login name",
+    key="file with public SSH keys (- for standard input); repeatable",
+    account="Slurm account, the default one first; several with commas, or by repeating the option",
+    uid="UID on every host (default: the first that is free on all)",
+    groups="additional groups, with commas",
+    sudo="may become root on controllers and login hosts, without a password",
+    comment="the person's full name",
 )
 def add_user(
     common: Common,
@@ -102,7 +96,7 @@ def add_user(
     return users.add_user(common.cluster, name, options, common.output)
 
 
-@command(positional=["name"], help={"name": "login name"})
+@command(name="login name")
 def remove_user(common: Common, name: str) -> int:
     """Remove somebody from the cluster; files stay.
 
@@ -118,10 +112,7 @@ def remove_user(common: Common, name: str) -> int:
     return users.remove_user(common.cluster, name, common.output)
 
 
-@command(
-    common=("cluster", "ask_sudo_password"),
-    help={"dry_run": "only tell them; change nothing", "yes": APPROVALS["yes"]},
-)
+@command(common=("cluster", "ask_sudo_password"), dry_run="only tell them; change nothing")
 def close_runaways(common: Common, *, dry_run: bool = False, yes: bool = False) -> int:
     """End the records of jobs that a crash has lost.
 

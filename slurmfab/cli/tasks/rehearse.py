@@ -13,8 +13,8 @@ from invoke.parser.parser import Parser
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks.collection import namespace
-from slurmfab.cli.tasks.command import HOSTS_ELSEWHERE, command, number
-from slurmfab.cli.tasks.options import COMMON, CONNECTION, Common
+from slurmfab.cli.tasks.command import HOSTS_ELSEWHERE, command
+from slurmfab.cli.tasks.options import COMMON, CONNECTION, Common, number
 from slurmfab.cli.tasks.spelling import told
 
 if TYPE_CHECKING:
@@ -41,14 +41,12 @@ class Inside(NamedTuple):
 
 @command(
     rest="command",
-    help={
-        "command": f"the command, with its own words and options: {', '.join(REFUSED)}",
-        "kill": "kill the command so many times in the middle of its work, each time after another while",
-        "power_cut": "a host whose power is cut while the command works, and comes back",
-        "identity": "file with the private key of age, or SSH private key, that decrypts the backups",
-        "keep": "leave the twin up, to look around",
-        "with_programs": "for an import: run the hosts' own programs on the twin, after showing them and asking",
-    },
+    command=f"the command, with its own words and options: {', '.join(REFUSED)}",
+    kill="kill the command so many times in the middle of its work, each time after another while",
+    power_cut="a host whose power is cut while the command works, and comes back",
+    identity="file with the private key of age, or SSH private key, that decrypts the backups",
+    keep="leave the twin up, to look around",
+    with_programs="for an import: run the hosts' own programs on the twin, after showing them and asking",
 )
 def rehearse(
     common: Common,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from slurmfab.cli.tasks.command import command as task
-from slurmfab.cli.tasks.command import number
-from slurmfab.cli.tasks.options import Common
+from slurmfab.cli.tasks.options import Common, number
 
 WHERE = {
     "on": "hosts: a hostlist, controller, compute, login, database, gpu, a partition, a state of nodes, @FILE "
@@ -15,13 +14,10 @@ WHERE = {
 
 @task(
     common=("cluster", "json", "ask_sudo_password"),
-    positional=["command"],
-    help={
-        **WHERE,
-        "command": "what the login shell runs there, as one word",
-        "sudo": "run it as root",
-        "timeout": "end it after so many seconds (default: no limit)",
-    },
+    **WHERE,
+    command="what the login shell runs there, as one word",
+    sudo="run it as root",
+    timeout="end it after so many seconds (default: no limit)",
 )
 def run(common: Common, command: str, *, on: str = "", exclude: str = "", sudo: bool = False, timeout: str = "") -> int:
     """Run a command on many hosts at once.
@@ -46,15 +42,12 @@ def run(common: Common, command: str, *, on: str = "", exclude: str = "", sudo: 
 
 @task(
     common=("cluster", "json", "ask_sudo_password"),
-    positional=["file", "destination"],
-    help={
-        **WHERE,
-        "file": "a file on this machine",
-        "destination": "its absolute path there, or a directory with / at the end",
-        "owner": "who owns it there (default: root)",
-        "group": "its group there (default: root)",
-        "mode": "its mode there, such as 0644 (default: as here)",
-    },
+    **WHERE,
+    file="a file on this machine",
+    destination="its absolute path there, or a directory with / at the end",
+    owner="who owns it there (default: root)",
+    group="its group there (default: root)",
+    mode="its mode there, such as 0644 (default: as here)",
 )
 def put(
     common: Common,

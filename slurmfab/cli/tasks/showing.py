@@ -8,11 +8,9 @@ from slurmfab.cli.tasks.options import Common
 
 
 @command(
-    help={
-        "install": "install a systemd timer on this machine that runs this as the cluster file's drift says",
-        "remove": "remove that timer",
-        "json": "write what differs as JSON to this file (- for standard output)",
-    }
+    install="install a systemd timer on this machine that runs this as the cluster file's drift says",
+    remove="remove that timer",
+    json="write what differs as JSON to this file (- for standard output)",
 )
 def drift(common: Common, *, install: bool = False, remove: bool = False) -> int:
     """Say in few lines what differs on hosts; changes nothing.
@@ -38,14 +36,11 @@ def drift(common: Common, *, install: bool = False, remove: bool = False) -> int
 
 @command(
     common=("cluster", "json", "ask_sudo_password"),
-    positional=["target"],
-    help={
-        "target": "hostlist, or the id of a job",
-        "since": "begin of the period: 2h (ago), 14:30, 2026-11-23T14:30, yesterday (default: 1h, or the job's start)",
-        "until": "its end (default: now, or the job's end)",
-        "around": "a time in place of both: ten minutes before and after it",
-        "all": "show all lines, not only those that matter",
-    },
+    target="hostlist, or the id of a job",
+    since="begin of the period: 2h (ago), 14:30, 2026-11-23T14:30, yesterday (default: 1h, or the job's start)",
+    until="its end (default: now, or the job's end)",
+    around="a time in place of both: ten minutes before and after it",
+    all="show all lines, not only those that matter",
 )
 def logs(common: Common, target: str, *, since: str = "", until: str = "", around: str = "", all: bool = False) -> int:
     """Show the log lines that matter of a node or a job.
@@ -69,11 +64,8 @@ def logs(common: Common, target: str, *, since: str = "", until: str = "", aroun
 
 @command(
     common=("cluster", "json", "ask_sudo_password"),
-    positional=["target"],
-    help={
-        "target": "id of a job, a node, or a user",
-        "json": "write the chain as JSON to this file (- for standard output)",
-    },
+    target="id of a job, a node, or a user",
+    json="write the chain as JSON to this file (- for standard output)",
 )
 def explain(common: Common, target: str) -> int:
     """Tell what happened to a job, a node or a user, and why.
@@ -97,10 +89,8 @@ def explain(common: Common, target: str) -> int:
 
 @command(
     common=("cluster", "ask_sudo_password"),
-    help={
-        "interface": "network interface on which LLDP counts (default: all; InfiniBand then comes first)",
-        "write": "write the switches into the cluster file",
-    },
+    interface="network interface on which LLDP counts (default: all; InfiniBand then comes first)",
+    write="write the switches into the cluster file",
 )
 def topology(common: Common, *, interface: str = "", write: bool = False) -> int:
     """Show which switches nodes are at, for the cluster file.
@@ -118,7 +108,7 @@ def topology(common: Common, *, interface: str = "", write: bool = False) -> int
     return showing.show(common.cluster, interface, common.output, writes=write)
 
 
-@command(common=("cluster",), help={"output": "directory for the files"})
+@command(common=("cluster",), output="directory for the files")
 def monitoring_files(common: Common, *, output: str = "") -> int:
     """Write files for a Prometheus and a Grafana elsewhere.
 
@@ -133,7 +123,7 @@ def monitoring_files(common: Common, *, output: str = "") -> int:
     return writing.write_files(common.cluster, output)
 
 
-@command(common=("cluster",), help={"output": "directory for the files (default: CLUSTER-users)"})
+@command(common=("cluster",), output="directory for the files (default: CLUSTER-users)")
 def user_guide(common: Common, *, output: str = "") -> int:
     """Write a guide and a job form for users of the cluster.
 
@@ -152,11 +142,9 @@ def user_guide(common: Common, *, output: str = "") -> int:
 
 @command(
     common=("cluster", "verbose", "ask_sudo_password"),
-    help={
-        "output": "the file to write (default: CLUSTER-report.html in the current directory)",
-        "check": "check the cluster first, as check-cluster does; otherwise the page shows the last check",
-        "verbose": "with --check: show failures host by host",
-    },
+    output="the file to write (default: CLUSTER-report.html in the current directory)",
+    check="check the cluster first, as check-cluster does; otherwise the page shows the last check",
+    verbose="with --check: show failures host by host",
 )
 def report(common: Common, *, output: str = "", check: bool = False) -> int:
     """Write one HTML page about the cluster.
@@ -193,7 +181,7 @@ def portal_files(common: Common) -> int:
 
 @command(
     common=("cluster", "verbose", "ask_sudo_password"),
-    help={"to": "the directory, which is made (default: NAME-ejected beside the cluster file)"},
+    to="the directory, which is made (default: NAME-ejected beside the cluster file)",
 )
 def eject(common: Common, *, to: str = "") -> int:
     """Write the cluster as shell scripts that need no slurmfab.

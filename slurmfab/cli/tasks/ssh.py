@@ -8,9 +8,9 @@ from slurmfab.cli.tasks.options import Common
 
 @command(
     common=("cluster",),
-    positional=["host"],
     rest="command",
-    help={"host": "a member of the cluster", "command": "what runs there; a shell if left out"},
+    host="a member of the cluster",
+    command="what runs there; a shell if left out",
 )
 def ssh(common: Common, host: str, *, command: str = "") -> int:
     """Log in to a host, or run a command there.

@@ -8,11 +8,9 @@ from slurmfab.cli.tasks.options import Common
 
 @command(
     common=("cluster", "json"),
-    help={
-        "hosts": "log in to these hosts only (default: all of the cluster file)",
-        "local": "look at this machine only: log in to no host",
-        "lab": "look at whether this machine can run a lab, and at nothing else",
-    },
+    hosts="log in to these hosts only (default: all of the cluster file)",
+    local="look at this machine only: log in to no host",
+    lab="look at whether this machine can run a lab, and at nothing else",
 )
 def doctor(common: Common, *, hosts: str = "", local: bool = False, lab: bool = False) -> int:
     """Look at your own side: Python, SSH, files, ways to hosts.
@@ -37,10 +35,8 @@ def doctor(common: Common, *, hosts: str = "", local: bool = False, lab: bool = 
 
 @command(
     common=("cluster", "json", "ask_sudo_password"),
-    help={
-        "hosts": "hostlist of the hosts whose files and logs are wanted (default: all)",
-        "to": "directory for the archive, or the archive's own path (default: beside the cluster file)",
-    },
+    hosts="hostlist of the hosts whose files and logs are wanted (default: all)",
+    to="directory for the archive, or the archive's own path (default: beside the cluster file)",
 )
 def support_bundle(common: Common, *, hosts: str = "", to: str = "") -> int:
     """Make one archive for asking for help, without secrets.

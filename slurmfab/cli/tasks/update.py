@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from slurmfab.cli.tasks.command import command, number
-from slurmfab.cli.tasks.options import APPROVALS, Common
+from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.options import Common, number
 
 
 @command(
-    help={
-        "hosts": "only these hosts (default: all)",
-        "security": "only packages whose newer version comes from a security archive",
-        "reboot": "reboot compute nodes that need it",
-        "plan": "show what there is to do, and change nothing",
-        "at_once": "how many hosts at a time, as a number or as a part of the compute nodes (default: 10%)",
-        "timeout": "wait at most this many minutes for jobs to end (default: no limit)",
-        "reboot_timeout": "minutes that a node may be away for its reboot (default: 20)",
-        "yes": APPROVALS["yes"],
-    }
+    hosts="only these hosts (default: all)",
+    security="only packages whose newer version comes from a security archive",
+    reboot="reboot compute nodes that need it",
+    plan="show what there is to do, and change nothing",
+    at_once="how many hosts at a time, as a number or as a part of the compute nodes (default: 10%)",
+    timeout="wait at most this many minutes for jobs to end (default: no limit)",
+    reboot_timeout="minutes that a node may be away for its reboot (default: 20)",
 )
 def update(
     common: Common,
@@ -51,18 +48,15 @@ def update(
 
 
 @command(
-    help={
-        "to": "the Slurm to go to: a series such as 26.05, or a version (default: slurm.version of the cluster file)",
-        "suite": "another suite of the hosts' own mirrors that has it, such as trixie-backports",
-        "hosts": "only these hosts (default: all); slurmdbd's host and controllers come before others",
-        "back": "the backup of an upgrade: go back to the packages, the state and the accounting of before it",
-        "abandon_jobs": "with --back: let Slurm end running jobs that are not in the backup",
-        "identity": "with --back: file with the private key that decrypts the backup",
-        "plan": "show what would be done, and change nothing",
-        "at_once": "how many compute nodes at a time, as a number or as a part of them (default: 10%)",
-        "drain": "wait until the last job of a node has ended, before it is upgraded",
-        "yes": APPROVALS["yes"],
-    }
+    to="the Slurm to go to: a series such as 26.05, or a version (default: slurm.version of the cluster file)",
+    suite="another suite of the hosts' own mirrors that has it, such as trixie-backports",
+    hosts="only these hosts (default: all); slurmdbd's host and controllers come before others",
+    back="the backup of an upgrade: go back to the packages, the state and the accounting of before it",
+    abandon_jobs="with --back: let Slurm end running jobs that are not in the backup",
+    identity="with --back: file with the private key that decrypts the backup",
+    plan="show what would be done, and change nothing",
+    at_once="how many compute nodes at a time, as a number or as a part of them (default: 10%)",
+    drain="wait until the last job of a node has ended, before it is upgraded",
 )
 def upgrade(
     common: Common,

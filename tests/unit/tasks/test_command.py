@@ -13,8 +13,8 @@ from invoke.tasks import Task
 
 from slurmfab.base.errors import ClusterFileError, InputError, SlurmfabError
 from slurmfab.cli.tasks import namespace
-from slurmfab.cli.tasks.command import command, names, number
-from slurmfab.cli.tasks.options import COMMON, Common
+from slurmfab.cli.tasks.command import command
+from slurmfab.cli.tasks.options import COMMON, Common, names, number
 
 TASKS: dict[str, Task] = {name.replace("_", "-"): task for name, task in namespace.tasks.items()}  # type: ignore[type-arg]
 PROGRAM_WIDTH = 80
@@ -118,7 +118,7 @@ def test_a_bug_is_not_hidden() -> None:
 def test_shared_options_reach_a_task_as_one_object() -> None:
     seen: list[tuple[Common, str]] = []
 
-    @command(common=("cluster", "json"), positional=["host"])
+    @command(common=("cluster", "json"))
     def task(common: Common, host: str) -> None:
         """A task."""
         seen.append((common, host))
@@ -131,7 +131,7 @@ def test_shared_options_reach_a_task_as_one_object() -> None:
 
 
 def test_a_text_of_its_own_replaces_that_of_a_shared_option() -> None:
-    @command(common=("json",), help={"json": "another text"})
+    @command(common=("json",), json="another text")
     def task(_common: Common) -> None:
         """A task."""
 
