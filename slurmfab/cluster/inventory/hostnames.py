@@ -13,8 +13,40 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.values import Model
 
-RESERVED = ("localhost", "ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters", "broadcasthost")
-"""Names that /etc/hosts has on each host."""
+RESERVED = (
+    *("localhost", "localhost4", "localhost6", "localhost.localdomain", "localdomain", "loopback", "broadcasthost"),
+    *("ip6-localhost", "ip6-loopback", "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters"),
+    "ip6-allhosts",
+)
+"""Names that /etc/hosts has on each host, or by which a host means itself."""
+
+_MEANT_OTHERWISE = {
+    "default": "a reserved name in slurm.conf, which sets the values of all lines after it",
+    "all": "a reserved name in slurm.conf, sudoers(5) and access.conf(5), where it means every host",
+    "none": "a reserved name of Slurm's, where it means no host",
+    "local": "a reserved name in access.conf(5), where it means every name without a dot",
+    "except": "a reserved name in access.conf(5), which takes back what is before it",
+    "wpad": "a name by which programs look for their proxy, and would find this host",
+    "isatap": "a name by which systems look for a router, and would find this host",
+}
+_NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)(?:\.(?:0[xX][0-9a-fA-F]*|[0-9]+)){0,3}\.?")
+"""What gethostbyname(3) takes for an IPv4 address (inet_aton(3)), and asks nobody."""
+
+
+def unfit(name: str) -> str:
+    """Why a name cannot be one of a host, as the end of a sentence that begins with it; empty if it can.
+
+    >>> unfit("n1"), unfit("2130706433")
+    ('', 'is a number, which programs take for an IPv4 address')
+    """
+    for one in (name.lower(), name.lower().partition(".")[0]):
+        if _NUMBER.fullmatch(one):
+            return "is a number, which programs take for an IPv4 address"
+        if one in RESERVED:
+            return "is a name by which each host means itself or a network"
+        if one in _MEANT_OTHERWISE:
+            return f"is {_MEANT_OTHERWISE[one]}"
+    return ""
 
 
 _SERVER = re.compile(r"(?:[a-z]+://|//)?(?:[^@/\s]*@)?([A-Za-z][A-Za-z0-9.-]*)(?=[:/]|$)")
@@ -68,8 +100,10 @@ def taken(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[
         owner = owners.get(hostname, host)
         if pinned.get(host) == hostname:
             continue
-        if hostname in RESERVED:
-            found[host] = f"it calls itself {fact.hostname}. Give it a name: hostnamectl set-hostname NAME."
+        if reason := unfit(hostname):
+            found[host] = (
+                f"it calls itself {fact.hostname}, which {reason}. Give it a name: hostnamectl set-hostname NAME."
+            )
         elif hostname in machines and hostname not in owners:
             found[host] = (
                 f"it calls itself {fact.hostname}, which the cluster file names as another machine. Give it a name: "

@@ -13,7 +13,7 @@ from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, PythonMi
 from slurmfab.base.hostlist import Endpoint, expand_endpoints, fold
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, in_url, is_link_local
 from slurmfab.cluster.facts import HostFacts
-from slurmfab.cluster.inventory.hostnames import RESERVED
+from slurmfab.cluster.inventory.hostnames import RESERVED, unfit
 from slurmfab.core.engine import session
 from slurmfab.core.engine.requests import FACT_SELECTION, ask_facts
 from slurmfab.hosts.connection import transport_of
@@ -213,10 +213,11 @@ def name_all(met: Mapping[str, tuple[Endpoint, HostFacts]]) -> dict[str, str]:
         text: fact.hostname if tells_no_name(endpoint.address) else endpoint.address.split(".")[0]
         for text, (endpoint, fact) in met.items()
     }
-    unusable = [text for text, name in names.items() if name in DEFAULT_HOSTNAMES]
+    unusable = [text for text, name in names.items() if name in DEFAULT_HOSTNAMES or unfit(name)]
     if unusable:
+        name = names[unusable[0]]
         raise InputError(
-            f"{', '.join(unusable)}: the hostname is {names[unusable[0]]!r}, which cannot be the name of a node. "
+            f"{', '.join(unusable)}: the hostname is {name!r}, which {unfit(name) or 'cannot be the name of a node'}. "
             "Set another: hostnamectl set-hostname NAME."
         )
     shared = {name for name, count in Counter(names.values()).items() if count > 1}

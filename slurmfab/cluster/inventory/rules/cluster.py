@@ -9,6 +9,7 @@ from types import FunctionType
 
 from slurmfab.base import hostlist
 from slurmfab.base.ip_addresses import is_link_local
+from slurmfab.cluster.inventory import hostnames
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.rules import (
     acceptance,
@@ -31,8 +32,6 @@ from slurmfab.on_hosts.agent.client.commands import PARTITION
 
 # A longer list of names does not help to find a typing mistake.
 _LONGEST_LIST = 120
-# Reserved names of slurm.conf(5).
-_RESERVED_NAMES = ("ALL", "DEFAULT")
 _MOST_CONTROLLERS = 2
 _USERS_WITH_ID = ("slurm", "munge")
 # 0 is root, 65534 nobody, 65535 "no such" in 16 bits, and the highest two mean "none" to the kernel.
@@ -100,8 +99,8 @@ def future_nodes_are_no_hosts(cluster: Cluster) -> Complaints:
                 yield place, f'"{host}" is a host of the cluster ({roles}); once it is there, take it out here'
             elif first.setdefault(host, number) != number:
                 yield place, f'"{host}" is already in future_nodes[{first[host]}]; a node belongs to one group'
-            elif host.upper() in _RESERVED_NAMES:
-                yield place, f'"{host}" is a reserved name in slurm.conf; rename the host'
+            elif reason := hostnames.unfit(host):
+                yield place, f'"{host}" {reason}; rename the host'
 
 
 def login_hosts_run_no_jobs(cluster: Cluster) -> Complaints:
@@ -111,11 +110,15 @@ def login_hosts_run_no_jobs(cluster: Cluster) -> Complaints:
 
 
 def no_reserved_names(cluster: Cluster) -> Complaints:
-    """A node called DEFAULT would set the defaults of those after it."""
-    for number, group in enumerate(cluster.nodes):
-        for host in group.hosts:
-            if host.upper() in _RESERVED_NAMES:
-                yield ("nodes", number, "hosts"), f'"{host}" is a reserved name in slurm.conf; rename the host'
+    """A node called DEFAULT would set the defaults of those after it, and other names mean something else as well."""
+    places: list[tuple[Place, Iterable[str]]] = [(("controllers",), cluster.controllers), (("login",), cluster.login)]
+    places += [(("nodes", number, "hosts"), group.hosts) for number, group in enumerate(cluster.nodes)]
+    seen: set[str] = set()
+    for place, hosts in (*places, (("nodes",), cluster.hosts)):
+        for host in hosts:
+            if host not in seen and (reason := hostnames.unfit(host)):
+                yield place, f'"{host}" {reason}; rename the host'
+            seen.add(host)
 
 
 def slurmfabs_own_partition_is_not_the_users(cluster: Cluster) -> Complaints:
