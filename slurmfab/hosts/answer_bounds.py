@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from slurmfab.base.answers import ADVICE
 from slurmfab.base.errors import AgentFailed
 from slurmfab.on_hosts.agent import kinds
+from slurmfab.on_hosts.agent.core.resource import Resource
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -66,14 +68,38 @@ SIGN_OF_LIFE = frozenset({"alive", "at", "seconds", "waiting"})
 """The values of a sign of life: `at` names the resource or operation at work, `seconds` is its age; `waiting`, which
 may be missing, says what it waits for."""
 
+QUICK_SECONDS = 2.0  # what is quicker costs no patience
+PATIENCE_SECONDS = 1800.0
+"""The most seconds beyond that of all ordinary resources which a host is asked about in one connection, in sum: each
+alone may take 5 minutes, and a host that takes as long for hundreds would hold up a run for a day."""
+LONG_TO_READ = 86400.0  # the deadline of kinds of resources that take long already to compare, as they count files
+
 TEXT_LENGTH = 2000  # the most characters of an agent's text in an error message
 
 
-class AnswerBounds:
-    """The bounds of an answer to a request (empty: the agent's start), and their use, on a monotonic clock."""
+@dataclass
+class Patience:
+    """What a host has used of `PATIENCE_SECONDS`."""
 
-    def __init__(self, host: str, request: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
+    spent: float = 0.0
+
+
+class AnswerBounds:
+    """The bounds of an answer to a request (empty: the agent's start), and their use, on a monotonic clock.
+
+    `patience`: of all answers in one connection.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        request: Mapping[str, Any],
+        clock: Callable[[], float] = time.monotonic,
+        patience: Patience | None = None,
+    ) -> None:
         operation = str(request.get("op", ""))
+        self.patience = patience or Patience()
+        self.is_comparison = bool(request.get("dry_run"))
         self.host = host
         self.operation = operation
         self.clock = clock
@@ -106,6 +132,21 @@ class AnswerBounds:
                 f"{self.work()} has not ended after {age:.0f} s (the limit is {limit:.0f} s), although the agent is "
                 f"alive{self.sign}. See what hangs there: ps axfo pid,stat,etime,args.",
             )
+        if self.slowness() and self.patience.spent + self.slowness() > PATIENCE_SECONDS:
+            raise AgentFailed(
+                self.host,
+                f"it is too slow: what should take moments took {self.patience.spent + self.slowness():.0f} s in sum "
+                f"(the limit is {PATIENCE_SECONDS:.0f} s), the last of it {self.work()}. See what hangs there: ps axfo "
+                "pid,stat,etime,args.",
+            )
+
+    def slowness(self) -> float:
+        """Seconds of the present work that use up patience: not those of kinds of resources that may take long."""
+        if self.lines >= len(self.resources):
+            return 0.0
+        deadline = self.limit()
+        is_long = deadline >= LONG_TO_READ if self.is_comparison else deadline > Resource.deadline
+        return 0.0 if is_long else max(0.0, self.clock() - self.since - QUICK_SECONDS)
 
     def limit(self) -> float:
         """Seconds that the present work may take."""
@@ -126,6 +167,7 @@ class AnswerBounds:
             self.pass_over(size)
             self.sign = self.work_in(line)
             return
+        self.patience.spent += self.slowness()
         self.lines += not line.keys() & PARTS
         if self.lines > len(self.resources) + 1:
             raise AgentFailed(self.host, f"{self.title} has more values than were asked for. {ADVICE}")

@@ -25,7 +25,7 @@ from slurmfab.base.errors import (
     SudoPasswordWrong,
 )
 from slurmfab.hosts import payload
-from slurmfab.hosts.answer_bounds import AnswerBounds, parse, text_of
+from slurmfab.hosts.answer_bounds import AnswerBounds, Patience, parse, text_of
 from slurmfab.hosts.login_shells import quoted
 from slurmfab.hosts.sudo_password import NEEDED, WITHOUT_RIGHTS, WRONG, refusal
 from slurmfab.on_hosts.agent.core.language import ENGLISH
@@ -115,6 +115,7 @@ class Session:
         self.stream = stream
         self.clock = clock
         self.buffer = bytearray()
+        self.patience = Patience()
         self.bounds = AnswerBounds(host, {}, clock)
         self.noise: deque[str] = deque(maxlen=3)
         self.sending = threading.Lock()
@@ -180,7 +181,7 @@ class Session:
         lacking = payload.needed_modules(request) - self.known
         self.send((payload.more(lacking) if lacking else b"") + b"%d\n%s" % (len(body), body))
         self.known = payload.together(self.known, lacking)
-        self.bounds = AnswerBounds(self.host, request, self.clock)
+        self.bounds = AnswerBounds(self.host, request, self.clock, self.patience)
         answer: list[Line] = []
         failure: HostError | None = None
         for line, size in self.lines():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -26,10 +27,12 @@ from slurmfab.hosts.answer_bounds import (
     LEAST_RATE,
     MOST_SMALL_PARTS,
     OTHER_BYTES,
+    PATIENCE_SECONDS,
     SMALL_PART,
     START_BYTES,
     TEXT_LENGTH,
     AnswerBounds,
+    Patience,
 )
 from slurmfab.hosts.payload import BOOT, needed_modules, payload
 from slurmfab.hosts.payload import GREETING as GREETING_TEXT
@@ -43,6 +46,7 @@ DONE = b'{"done": true}\n'
 
 Said = bytes | Exception
 KEY = {"kind": "ssh-key", "user": "slurm", "home": "/var/lib/slurm/home"}
+MOVED = {"kind": "moved-ids", "user": "slurm", "uid": 64030, "gid": 64030}
 TWO_KEYS = {"op": "apply", "dry_run": True, "resources": [KEY, {**KEY, "user": "munge"}]}
 ALIVE = b'{"alive": true, "at": "ssh-key:slurm", "seconds": 5.0}\n'
 
@@ -477,6 +481,44 @@ def test_a_resource_when_it_is_beyond_its_deadline_then_it_is_named_although_the
 def test_a_kind_of_resource_when_it_may_take_long_then_its_deadline_is_later(resource: Line, seconds: float) -> None:
     bounds = AnswerBounds("n1", {"op": "apply", "resources": [resource]}, Clock())
     assert bounds.limit() == seconds
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_comparison", "seconds", "is_refused"),
+    [
+        ("ssh-key", True, 299.0, True),
+        ("ssh-key", False, 299.0, True),
+        ("packages", True, 299.0, True),
+        ("packages", False, 299.0, False),
+        ("moved-ids", True, 299.0, False),
+        ("ssh-key", True, 2.0, False),
+        ("ssh-key", False, 7.0, False),
+    ],
+)
+def test_a_host_that_takes_long_for_each_of_many_resources_is_given_up_after_half_an_hour_in_sum(
+    kind: str, is_comparison: bool, seconds: float, is_refused: bool
+) -> None:
+    clock, patience = Clock(), Patience()
+    resource = {"ssh-key": KEY, "packages": {"kind": kind, "names": ["munge"]}}.get(kind, MOVED)
+    began, sign = clock.now, {"alive": True, "at": "x", "seconds": 1.0}
+    refused: AgentFailed | None = None
+    for _ in range(10):  # phases, each an answer of its own
+        bounds = AnswerBounds(
+            "n1", {"op": "apply", "dry_run": is_comparison, "resources": [resource] * 30}, clock, patience
+        )
+        try:
+            for _ in range(30):
+                clock.now += seconds
+                bounds.receive(10)
+                bounds.take(sign, 10)
+                bounds.take({"outcome": 1}, 10)
+        except AgentFailed as error:
+            refused = error
+            break
+    assert bool(refused) is is_refused
+    if refused:
+        assert re.match(r"n1: it is too slow: what should take moments took 2\d{3} s in sum \(the limit", str(refused))
+        assert clock.now - began < PATIENCE_SECONDS + 300
 
 
 def test_facts_when_they_do_not_come_then_the_host_is_left_out_in_time_however_often_it_is_alive() -> None:
