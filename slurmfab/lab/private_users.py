@@ -15,6 +15,7 @@ import json
 import os
 import re
 import select
+import shutil
 import socket
 import struct
 import sys
@@ -110,9 +111,13 @@ def asking(pid: int, argv: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", __file__, "run", str(pid), *argv]
 
 
-def making_folders(root: Path, places: Sequence[str]) -> list[str]:
-    """The command that makes directories in a host's root file system, by their paths there."""
-    return [sys.executable, "-I", __file__, "folders", str(root), *places]
+def changing(root: Path) -> list[str]:
+    """The command that makes changes in a host's root file system: `Step`s in JSON, on its standard input."""
+    return [sys.executable, "-I", __file__, "change", str(root)]
+
+
+Step = tuple[str, str, str, int]
+"""A change: what (`file`, `link`, `folder`, `empty`, `gone`), the path on the host, text or target, and mode."""
 
 
 def own(directory: Path, names: Sequence[str] = ()) -> None:
@@ -339,19 +344,46 @@ def run(pid: str, *argv: str) -> None:
     sys.exit(code if code >= 0 else 128 - code)
 
 
-def folders(root: str, *places: str) -> None:
-    """Make directories in a host's root file system; links on the way lead to places in it, as on the host."""
+def change(root: str) -> None:
+    """Make changes in a host's root file system, where it has put what it likes: nothing leads out of it.
+
+    Links on the way lead to places in it, as on the host; one in the place of a file is replaced. Nothing is imported
+    once it is the root.
+    """
+    steps: list[Step] = json.load(sys.stdin)
     os.chroot(root)
-    for place in places:
-        Path(place).mkdir(parents=True, exist_ok=True)
+    os.chdir("/")
+    for what, place, text, mode in steps:
+        if what in ("folder", "empty"):
+            os.makedirs(place, exist_ok=True)  # noqa: PTH103 - pathlib may import more
+        if what == "empty":
+            with os.scandir(place) as found:
+                for entry in list(found):
+                    remove = shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink
+                    remove(entry.path)
+        if what in ("file", "link", "gone"):
+            new = f"{place}.slurmfab-new"
+            for old in (place, new):
+                with suppress(FileNotFoundError):
+                    os.unlink(old)  # noqa: PTH108
+        if what in ("file", "link"):
+            os.makedirs(os.path.dirname(place), exist_ok=True)  # noqa: PTH103, PTH120
+        if what == "link":
+            os.symlink(text, place)  # noqa: PTH211
+        if what == "file":
+            opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            with os.fdopen(opened, "w", encoding="utf-8") as file:
+                file.write(text)
+                os.fchmod(opened, mode)  # whatever the umask
+            os.rename(new, place)  # noqa: PTH104
 
 
 if __name__ == "__main__":
     try:
-        known: dict[str, Callable[..., None]] = {"close": close, "mount": mount, "run": run, "folders": folders}
+        known: dict[str, Callable[..., None]] = {"close": close, "mount": mount, "run": run, "change": change}
         known[sys.argv[1]](*sys.argv[2:])
     except OSError as error:
-        if sys.argv[1] in ("run", "folders"):
+        if sys.argv[1] in ("run", "change"):
             sys.exit(f"The host cannot be asked: {error}")
         sys.exit(
             f"The hosts cannot have users of their own: {error.filename}: {error.strerror}. "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from slurmfab.base.errors import LabError
 from slurmfab.lab import disks, mounts, private_users, slurm_repository, ubuntu_like
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import HostLayout, LabLayout
@@ -123,14 +125,11 @@ def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
                 )
             else:
                 _let_in(state, host)
-        _equip(state.spec, host)
-        if state.spec.private_users:
-            _take_commands(host)
+        # Of hosts with users of their own, systemd-nspawn may not make them.
+        places = (*state.spec.shared, *([slurm_repository.PLACE] if state.spec.newer_slurm else ()))
+        _equip(state.spec, host, places if state.spec.private_users else ())
         (host.directory / "prepared").touch()
         if state.spec.private_users:
-            places = [slurm_repository.PLACE] if state.spec.newer_slurm else []
-            # systemd-nspawn may not.
-            call(private_users.making_folders(host.root, (*state.spec.shared, *places)))
             mounts.unmount_all(host.root)
     if host.root not in mounts.mount_points():
         if state.spec.private_users:
@@ -194,48 +193,47 @@ def make_sudo_password(lab: LabLayout) -> None:
     lab.sudo_password.write_text(f"{secrets.token_urlsafe(12)}\n")
 
 
-def _equip(spec: LabSpec, host: HostLayout) -> None:
-    """Add the stand-ins that the lab's specification asks for, and remove what it says is missing."""
-    etc = host.root / "etc"
+def _equip(spec: LabSpec, host: HostLayout, folders: Iterable[str]) -> None:
+    """Add the stand-ins that the lab's specification asks for, and folders; remove what it says is missing.
+
+    A kept disk has what a host has put there, so no path in it is followed out of it. Raises LabError if programs of
+    one whose root is nobody here would run as root of this machine.
+    """
+    if host.name in spec.no_python:
+        if spec.private_users and disks.is_copy(host):
+            raise LabError(f"{host.name}: Python cannot be removed from a kept disk of hosts with users of their own.")
+        call([*INSIDE, str(host.root), "sh", "-c", PURGE_PYTHON])
+    steps = [*_stand_ins(spec, host), *(_folder(place) for place in folders)]
+    call(private_users.changing(host.root), json.dumps(steps))
+
+
+def _stand_ins(spec: LabSpec, host: HostLayout) -> Iterator[private_users.Step]:
+    """Yield what a specification asks for on a host."""
     models = spec.gpu_models.get(host.name, ())
     if spec.private_users:
-        (etc / "tmpfiles.d/lab-devices.conf").unlink(missing_ok=True)
+        yield "gone", "/etc/tmpfiles.d/lab-devices.conf", "", 0
     elif models:
-        (etc / "tmpfiles.d/lab-gpus.conf").write_text(gpu_devices(len(models)))
+        yield "file", "/etc/tmpfiles.d/lab-gpus.conf", gpu_devices(len(models)), 0o644
+    shipped: dict[str, str] = {}
     if models:
-        (etc / "lab-gpus").write_text(gpu_models(models))
-        for name, place in ON_GPU_HOSTS.items():
-            (host.root / place).parent.mkdir(exist_ok=True)
-            shutil.copy(SHIPPED / name, host.root / place)
-            (host.root / place).chmod(0o755 if place.startswith("usr/bin/") else 0o644)
+        yield "file", "/etc/lab-gpus", gpu_models(models), 0o644
+        shipped |= ON_GPU_HOSTS
+    units = "etc/systemd/system"
     if host.name in spec.hanging:
-        units = etc / "systemd/system"
-        for name in ("lab-hanging.socket", "lab-hanging.service"):
-            shutil.copy(SHIPPED / name, units)
-        (units / "multi-user.target.wants").mkdir(exist_ok=True)
-        (units / "multi-user.target.wants/lab-hanging.socket").symlink_to(units.joinpath("lab-hanging.socket").name)
-        (units / "ssh.service").symlink_to("/dev/null")
+        shipped |= {name: f"{units}/{name}" for name in ("lab-hanging.socket", "lab-hanging.service")}
+        yield "link", f"/{units}/multi-user.target.wants/lab-hanging.socket", "../lab-hanging.socket", 0
+        yield "link", f"/{units}/ssh.service", "/dev/null", 0
+    if spec.private_users:  # what runs this machine's commands on a host that it does not enter
+        shipped |= FOR_COMMANDS
+        yield "link", f"/{units}/sockets.target.wants/lab-run.socket", "../lab-run.socket", 0
+    for name, place in shipped.items():
+        yield "file", f"/{place}", (SHIPPED / name).read_text(), 0o755 if place.startswith("usr/bin/") else 0o644
     is_offline = host.name in spec.offline or host.name in spec.ipv6
     if is_offline or not spec.apt_lists:
-        _empty(host.root / "var/lib/apt/lists")
+        yield "empty", "/var/lib/apt/lists", "", 0
     if is_offline:
-        _empty(host.root / "var/cache/apt/archives")
-    if host.name in spec.no_python:
-        call([*INSIDE, str(host.root), "sh", "-c", PURGE_PYTHON])
+        yield "empty", "/var/cache/apt/archives", "", 0
 
 
-def _take_commands(host: HostLayout) -> None:
-    """Add what runs this machine's commands on a host that it does not enter."""
-    for name, place in FOR_COMMANDS.items():
-        (host.root / place).parent.mkdir(exist_ok=True)
-        shutil.copy(SHIPPED / name, host.root / place)
-    wanted = host.root / "etc/systemd/system/sockets.target.wants/lab-run.socket"
-    wanted.parent.mkdir(exist_ok=True)
-    wanted.unlink(missing_ok=True)
-    wanted.symlink_to("../lab-run.socket")
-
-
-def _empty(directory: Path) -> None:
-    """Remove the contents of a directory."""
-    for entry in directory.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+def _folder(place: str) -> private_users.Step:
+    return "folder", place, "", 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -35,16 +36,49 @@ def test_other_ways_to_a_socket_are_refused(number: int) -> None:
     assert done.stdout.split() == ["-1", "1"]
 
 
+def changed(root: Path, *steps: private_users.Step, check: bool = True) -> None:
+    subprocess.run(private_users.changing(root), input=json.dumps(steps), text=True, check=check)
+
+
+@pytest.mark.parametrize("place", ["etc/x", "etc/sub/x"])
+@pytest.mark.parametrize("what", ["file", "link", "gone", "empty"])
+def test_a_kept_disk_with_links_out_of_it_when_it_is_equipped_then_nothing_outside_is_touched(
+    tmp_path: Path, what: str, place: str
+) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root / "etc", root / str(outside).lstrip("/"), outside):
+        folder.mkdir(parents=True)
+        (folder / "x").write_text("kept")
+    (outside / "y").write_text("kept")
+    if what != "empty":
+        (root / "etc/x").unlink()
+        (root / "etc/x").symlink_to(outside / "x")
+    (root / "etc/x.slurmfab-new").symlink_to(outside / "new")
+    (root / "etc/sub").symlink_to(outside)
+    (root / str(outside).lstrip("/") / "x").unlink()
+    changed(root, (what, "/etc" if what == "empty" else f"/{place}", "text", 0o755))
+    assert {one.name: one.read_text() for one in outside.iterdir()} == {"x": "kept", "y": "kept"}
+    inside = root / ("etc/x" if place == "etc/x" else f"{str(outside).lstrip('/')}/x")
+    if what == "file":
+        assert (inside.is_symlink(), inside.read_text(), inside.stat().st_mode & 0o777) == (False, "text", 0o755)
+    elif what == "link":
+        assert str(inside.readlink()) == "text"
+    elif what == "empty":
+        assert list((root / "etc").iterdir()) == []
+    else:
+        assert not inside.is_symlink()
+
+
 def test_a_directory_of_a_host_whose_path_has_a_link_is_made_in_the_host(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     (root / "var").mkdir(parents=True)
     (root / "var/run").symlink_to(outside)
-    subprocess.run(private_users.making_folders(root, ["/var/run/x/state"]), check=False)
+    changed(root, ("folder", "/var/run/x/state", "", 0), check=False)
     assert not outside.exists()
     (root / "var/run").unlink()
     (root / "var/run").symlink_to("/run")
     (root / "run").mkdir()
-    subprocess.run(private_users.making_folders(root, ["/var/run/x/state"]), check=True)
+    changed(root, ("folder", "/var/run/x/state", "", 0))
     assert (root / "run/x/state").is_dir()
 
 
