@@ -27,7 +27,7 @@ from slurmfab.cli.tasks import (
     ssh,
     support,
     update,
-)
+)  # fmt: skip
 from slurmfab.cli.tasks.collection import namespace
 from slurmfab.cli.tasks.command import Command, command
 from slurmfab.cli.tasks.options import Common
@@ -70,51 +70,25 @@ def completion(_common: Common, shell: str) -> None:
 
 Group = tuple[str, tuple[Command, ...]]  # a heading, and the tasks below it
 GROUPS: tuple[Group, ...] = (
-    (
-        "First contact and deployment",
-        (
-            cluster_file.init,
-            deploy.deploy,
-            deploy.plan,
-            deploy.phases,
-            cluster_file.import_,
-            munge.rotate_munge_key,
-            munge.rotate_jwt_key,
-            bundle.bundle,
-            cluster_file.schema,
-        ),
-    ),
+    ("First contact and deployment",
+        (cluster_file.init, deploy.deploy, deploy.plan, deploy.phases, cluster_file.import_, munge.rotate_munge_key,
+         munge.rotate_jwt_key, bundle.bundle, cluster_file.schema)),
     ("Checks", (nodes.status, check.check_cluster, check.quickcheck, check.check_gpus, check.accept, check.drill)),
-    (
-        "What the cluster looks like",
-        (
-            showing.report,
-            showing.drift,
-            showing.logs,
-            showing.explain,
-            showing.topology,
-            showing.monitoring_files,
-            showing.user_guide,
-            showing.portal_files,
-            showing.eject,
-        ),
-    ),
+    ("What the cluster looks like",
+        (showing.report, showing.drift, showing.logs, showing.explain, showing.topology, showing.monitoring_files,
+         showing.user_guide, showing.portal_files, showing.eject)),
     ("Nodes", (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot)),
     ("Updates and upgrades", (update.update, update.upgrade, rehearse.rehearse)),
     ("Commands and logins of your own", (remote.run, remote.put, ssh.ssh, ssh.ssh_config)),
-    (
-        "People and accounts",
-        (people.add_user, people.remove_user, people.accounts_export, people.usage, people.close_runaways),
-    ),
+    ("People and accounts",
+        (people.add_user, people.remove_user, people.accounts_export, people.usage, people.close_runaways)),
     ("History and undo", (history.history, history.rollback, history.restore_lock)),
     ("Asking for help", (support.doctor, support.support_bundle)),
     ("Backups", (backup.backup, backup.restore)),
-    (
-        "Lab: hosts on this machine, to try slurmfab",
-        (lab.lab_up, lab.lab_down, lab.lab_off, lab.lab_on, lab.lab_status),
-    ),
+    ("Lab: hosts on this machine, to try slurmfab",
+        (lab.lab_up, lab.lab_down, lab.lab_off, lab.lab_on, lab.lab_status)),
     ("Help", (help, completion)),
-)
+)  # fmt: skip
 """All tasks, in the order in which they are shown."""
 
 TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}  # all tasks by their names

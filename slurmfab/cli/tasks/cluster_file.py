@@ -69,16 +69,9 @@ def init(
     from slurmfab.commands.init import asking
 
     given: dict[str, str | bool] = {
-        "name": name,
-        "controller": controller,
-        "nodes": nodes,
-        "login": login,
-        "user": user,
-        "accounting": accounting,
-        "gpu_nodes": gpu_nodes,
-        "homes": homes,
-        "users": users,
-    }
+        "name": name, "controller": controller, "nodes": nodes, "login": login, "user": user, "accounting": accounting,
+        "gpu_nodes": gpu_nodes, "homes": homes, "users": users,
+    }  # fmt: skip
     return asking.init(common.cluster, {key: value for key, value in given.items() if value}, yes=yes)
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks.command import command
-from slurmfab.cli.tasks.options import Common
-
-if TYPE_CHECKING:
-    from slurmfab.lab import Lab
+from slurmfab.cli.tasks.options import Common, number
 
 
 @command(
@@ -71,6 +68,7 @@ def lab_up(
         fab lab-up --name rough --nodes 5 --user admin --sudo-password --no-python n1 --down n4 --hanging n5
     """
     from slurmfab import lab
+    from slurmfab.cluster.inventory import fabfile
     from slurmfab.lab import ubuntu_like
 
     named = {"no_python": no_python, "down": down, "hanging": hanging, "unified": unified, "offline": offline}
@@ -78,8 +76,14 @@ def lab_up(
     given |= {"slurm_packages": packages, "gpus": _gpus(gpus), "shared": tuple(filter(None, shared.split(",")))}
     given |= {"newer_slurm": newer_slurm, "private_users": private_users, "sudo_password": sudo_password, "like": like}
     like_suite, like_user = ubuntu_like.suite_and_user(like)
-    spec = lab.LabSpec(name=name, suite=suite or like_suite, nodes=_number(nodes), ssh_user=user or like_user, **given)
-    _report(lab.up(spec, output=Path(output) if output else None, progress=lambda line: _say(f"lab {name}: {line}")))
+    spec = lab.LabSpec(
+        name=name, suite=suite or like_suite, nodes=number(nodes, "--nodes") or 0, ssh_user=user or like_user, **given
+    )
+    made = lab.up(spec, output=Path(output) if output else None, progress=lambda line: _say(f"lab {name}: {line}"))
+    if written := fabfile.provide(made.cluster_file):
+        _say(written)
+    login = f"ssh -F {made.directory / 'ssh_config'} {made.hosts[0].name}"
+    _say(f"lab {name}: up; cluster file {made.cluster_file}; to look around: {login}")
 
 
 @command(
@@ -128,7 +132,7 @@ def lab_off(_common: Common, hosts: str, *, name: str = "lab") -> None:
     from slurmfab import lab
 
     made = lab.load(name)
-    for host in _hosts_of(made, hosts):
+    for host in [made.host(one).name for one in _hosts(hosts)]:  # all of them exist, or none is touched
         lab.kill_host(made, host)
         _say(f"{host}: off")
 
@@ -150,7 +154,7 @@ def lab_on(_common: Common, hosts: str, *, name: str = "lab") -> None:
     from slurmfab import lab
 
     made = lab.load(name)
-    for host in _hosts_of(made, hosts):
+    for host in [made.host(one).name for one in _hosts(hosts)]:  # all of them exist, or none is touched
         lab.start_host(made, host)
         _say(f"{host}: on")
 
@@ -173,34 +177,11 @@ def lab_status(_common: Common) -> None:
         _say(f"There is no lab on this machine. Start one: {FAB} lab-up.")
 
 
-def _report(made: Lab) -> None:
-    """Show how to use a lab that is up, and give `fab` a fabfile where its cluster file lies."""
-    from slurmfab.cluster.inventory import fabfile
-
-    written = fabfile.provide(made.cluster_file)
-    if written:
-        _say(written)
-    login = f"ssh -F {made.directory / 'ssh_config'} {made.hosts[0].name}"
-    _say(f"lab {made.name}: up; cluster file {made.cluster_file}; to look around: {login}")
-
-
-def _number(text: str) -> int:
-    """The number of nodes as typed."""
-    if not text.isdecimal():
-        raise InputError(f'--nodes "{text}": give a number of compute nodes, as in --nodes 2.')
-    return int(text)
-
-
 def _hosts(text: str) -> tuple[str, ...]:
     """Host names from a hostlist as typed; none when nothing was typed."""
     from slurmfab.base.hostlist import expand
 
     return expand(text) if text else ()
-
-
-def _hosts_of(made: Lab, text: str) -> tuple[str, ...]:
-    """Hosts of a lab from a hostlist; all of them exist, or none is returned."""
-    return tuple(made.host(name).name for name in _hosts(text))
 
 
 def _gpus(text: str) -> tuple[str, ...]:

@@ -39,7 +39,12 @@ APPROVALS = {
     "yes": "on a terminal: do not ask before it begins",
     "prune": "remove accounts, users and QOS that the cluster file does not name",
 }
-TEXTS = {**COMMON, **CONNECTION, **APPROVALS}
+WHERE = {
+    "on": "hosts: a hostlist, controller, compute, login, database, gpu, a partition, a state of nodes, @FILE "
+    "(default: all)",
+    "exclude": "leave these out, in the same words",
+}
+TEXTS = {**COMMON, **CONNECTION, **APPROVALS, **WHERE}
 """The help of parameters of which a task has nothing else to say."""
 
 ALL, CONTACT = tuple(COMMON), tuple(CONNECTION)

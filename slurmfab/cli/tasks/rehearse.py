@@ -14,14 +14,14 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cli.tasks.collection import namespace
 from slurmfab.cli.tasks.command import HOSTS_ELSEWHERE, command
-from slurmfab.cli.tasks.options import COMMON, CONNECTION, Common, number
+from slurmfab.cli.tasks.options import ALL, CONTACT, Common, number
 from slurmfab.cli.tasks.spelling import told
 
 if TYPE_CHECKING:
     from slurmfab.commands.rehearse import rehearsing
 
 REFUSED: Mapping[str, tuple[str, ...]] = {
-    "deploy": ("plan", "only", "retry_failed", "wake", *CONNECTION),
+    "deploy": ("plan", "only", "retry_failed", "wake", *CONTACT),
     "upgrade": ("back", "identity", "abandon_jobs", "plan"),
     "restore": ("database",),
     "rotate-munge-key": (),
@@ -78,7 +78,7 @@ def rehearse(
 
     inside = read(shlex.split(command))
     refuse(inside)
-    values = Common(**{one: inside.given.get(one) or getattr(common, one) for one in COMMON})
+    values = Common(**{one: inside.given.get(one) or getattr(common, one) for one in (*ALL, *CONTACT)})
     kills = number(kill, "--kill") or 0
     if inside.name == "import":
         if identity:
@@ -110,7 +110,7 @@ def read(words: Sequence[str]) -> Inside:
     line = [str(read.name), *(given[one.name] for one in task.words)]
     for one in task.parameters:
         values = given.get(one.name, [])
-        if one.is_word or one.name in COMMON:
+        if one.is_word or one.name in ALL:
             continue
         for value in values if isinstance(values, list) else [values]:
             line += (one.flags[0], value) if one.takes_value else one.flags[:1]
@@ -120,7 +120,6 @@ def read(words: Sequence[str]) -> Inside:
 def takeover(values: Common, command: Inside, wanted: rehearsing.Wanted, *, with_programs: bool) -> int:
     """Rehearse an import, and the deployment that follows it."""
     from slurmfab.cli.tasks import host_files
-    from slurmfab.cluster.inventory.connection_options import ConnectionOptions
     from slurmfab.commands.import_cluster.importing import ADOPT, ImportOptions
     from slurmfab.commands.rehearse import takeover as rehearsal
 
@@ -128,11 +127,8 @@ def takeover(values: Common, command: Inside, wanted: rehearsing.Wanted, *, with
     hosts = given.get("hosts", "")
     if HOSTS_ELSEWHERE.search(hosts):
         hosts = host_files.resolved(values, hosts, newcomers=True)
-    user, key, become, gateway = (given.get(name, "") for name in ("user", "key", "become", "gateway"))
-    port, accept_new = number(given.get("port", ""), "--port"), given.get("accept_new_host_keys", False)
-    contact = ConnectionOptions(user, key, port, become, gateway, accept_new)
     options = ImportOptions(given.get("adopt", ADOPT[0]), given.get("keep_files", False))
-    source = rehearsal.Source(hosts, contact, options, with_programs)
+    source = rehearsal.Source(hosts, values.contact, options, with_programs)
     return rehearsal.rehearse(values.cluster, source, wanted, values.output)
 
 

@@ -5,16 +5,9 @@ from __future__ import annotations
 from slurmfab.cli.tasks.command import command as task
 from slurmfab.cli.tasks.options import Common, number
 
-WHERE = {
-    "on": "hosts: a hostlist, controller, compute, login, database, gpu, a partition, a state of nodes, @FILE "
-    "(default: all)",
-    "exclude": "leave these out, in the same words",
-}
-
 
 @task(
     common=("cluster", "json", "ask_sudo_password"),
-    **WHERE,
     command="what the login shell runs there, as one word",
     sudo="run it as root",
     timeout="end it after so many seconds (default: no limit)",
@@ -42,7 +35,6 @@ def run(common: Common, command: str, *, on: str = "", exclude: str = "", sudo: 
 
 @task(
     common=("cluster", "json", "ask_sudo_password"),
-    **WHERE,
     file="a file on this machine",
     destination="its absolute path there, or a directory with / at the end",
     owner="who owns it there (default: root)",

@@ -98,9 +98,9 @@ def test_an_import_is_rehearsed_with_its_own_options_and_the_deployment_behind_i
     monkeypatch.setattr(
         takeover, "rehearse", lambda cluster, source, wanted, _: taken.append((cluster, source, wanted))
     )
-    carry_out("import --hosts ctl --user admin --port 2222 --keep-files --cluster new.yaml", kill="2", keep=True)
+    carry_out("import --hosts ctl --keep-files --user admin --port 2222 --cluster new.yaml", kill="2", keep=True)
     source = takeover.Source("ctl", ConnectionOptions("admin", port=2222), ImportOptions("least", keep_files=True))
-    shown = "import --hosts ctl --user admin --port 2222 --keep-files"
+    shown = "import --hosts ctl --keep-files --user admin --port 2222"
     assert taken == [("new.yaml", source, rehearsing.Wanted(("deploy",), "", 2, "", keep=True, shown=shown))]
     assert source.words == ("--adopt", "least", "--keep-files")
 
