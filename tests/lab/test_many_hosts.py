@@ -59,12 +59,10 @@ def environment(lab: DeployedLab) -> dict[str, str]:
     return {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "SLURMFAB_CLUSTER": str(lab.inventory_path)}
 
 
-def fab(lab: DeployedLab, site: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Fabric's own program with a fabfile of the site's."""
+def fab(lab: DeployedLab, site: Path, text: str, *words: str, program: str = "fab") -> subprocess.CompletedProcess[str]:
+    """Run Fabric's own program, or another one, with a fabfile of the site's."""
     (site / "fabfile.py").write_text(text)
-    return subprocess.run(
-        [BIN / "fab", *words], cwd=site, env=environment(lab), capture_output=True, text=True, timeout=300, check=False
-    )
+    return own_tasks.call(program, site, environment(lab), *words)
 
 
 @pytest.fixture
@@ -281,27 +279,23 @@ def each(c):
 """
 
 
+@pytest.mark.parametrize("program", own_tasks.PROGRAMS)
 def test_tasks_of_the_site_when_hosts_fail_or_are_not_there_then_that_is_one_message_each(
-    deployed_lab: DeployedLab, site: Path, off: str
+    deployed_lab: DeployedLab, site: Path, off: str, program: str
 ) -> None:
-    assert (
-        "There is no cluster file"
-        in ended(
-            fab(deployed_lab, site, MISTAKES.replace('hosts("nope")', 'hosts("n1", file="no.yaml")'), "nope"), 2
-        ).stderr
-    )
-    for task, code, said in (
-        ("nope", 2, "hosts: nope: not in "),
-        ("nobody", 2, "hosts: drained: there is no such host now."),
-        ("fails", 1, "n2: `test $(uname -n) != n2` failed with exit code 1"),
+    for text, task, code, said in (
+        (MISTAKES.replace('hosts("nope")', 'hosts("n1", file="no.yaml")'), "nope", 2, "There is no cluster file"),
+        (MISTAKES, "nope", 2, "hosts: nope: not in "),
+        (MISTAKES, "nobody", 2, "hosts: drained: there is no such host now."),
+        (MISTAKES, "fails", 1, "n2: `test $(uname -n) != n2` failed with exit code 1"),
+        (MISTAKES, "fails", 1, f"{off}: nothing listens at "),
     ):
-        done = ended(fab(deployed_lab, site, MISTAKES, task), code)
-        assert said in done.stderr
-        assert "Traceback" not in done.stderr
-    assert f"{off}: nothing listens at " in ended(fab(deployed_lab, site, MISTAKES, "fails"), 1).stderr
-    each = ended(fab(deployed_lab, site, MISTAKES, "each"), 1)
+        done = ended(fab(deployed_lab, site, text, task, program=program), code)
+        assert (said in done.stderr, "Traceback" in done.stderr, done.stdout) == (True, False, ""), done.stderr
+        assert done.stderr.count("\n") == (1 if code == 2 else 2), done.stderr
+    each = ended(fab(deployed_lab, site, MISTAKES, "each", program=program), 1)
     assert (each.stdout, "n3: nothing listens at " in each.stderr) == ("n1\nn2\n", True)
-    silent = succeeded(fab(deployed_lab, site, block(1), "kernels"))
+    silent = succeeded(fab(deployed_lab, site, block(1), "kernels", program=program))
     assert [line.partition(" ")[0] for line in silent.stdout.splitlines()[:3]] == ["ctl", "n1", "n2"]
     assert "n3: nothing listens at " in silent.stdout
 

@@ -77,6 +77,7 @@ def test_fabrics_own_options_are_true_for_both_programs(tmp_path: Path, name: st
     (tmp_path / "fabfile.py").write_text(TEXT)
     lines = [
         ["--list"],
+        ["--help"],
         ["-h", "deploy"],
         ["--print-completion-script", "bash"],
         ["--list", "--list-format", "json"],
@@ -94,6 +95,8 @@ def test_fabrics_own_options_are_true_for_both_programs(tmp_path: Path, name: st
     done = dict(zip((" ".join(line) for line in lines), call(name, lines, tmp_path, {**os.environ}), strict=True))
     listed = [line.split()[0] for line in done["--list"].out.splitlines() if line.startswith("  ")]
     assert listed == sorted(TASKS)
+    assert "--print-completion-script=STRING" in done["--help"].out
+    assert "-H STRING, --hosts=STRING" in done["--help"].out
     assert done["-h deploy"].out.startswith(f"Usage: {name} [--core-opts] deploy ")
     assert f"complete -F _complete_{name} -o default {name}" in done["--print-completion-script bash"].out
     assert '"name": "deploy"' in done["--list --list-format json"].out
@@ -106,5 +109,5 @@ def test_fabrics_own_options_are_true_for_both_programs(tmp_path: Path, name: st
     assert "deploy reads no words behind --, and here is uptime." in done["deploy -- uptime"].err
     assert "rehearse stands alone. Nothing was done." in done["rehearse deploy"].err
     assert f"Nothing was done. The help of a task: {name} TASK --help." in done["help deploy"].err
-    assert [one.code for one in done.values()] == [0] * 5 + [2] * 8 + [0]
+    assert [one.code for one in done.values()] == [0] * 6 + [2] * 8 + [0]
     assert done[""].out.startswith("slurmfab turns bare machines into a working Slurm cluster over SSH")

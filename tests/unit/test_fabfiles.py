@@ -107,6 +107,16 @@ def test_a_task_on_hosts_when_they_are_off_then_each_is_told_and_the_exit_code_i
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+def test_a_group_when_there_is_no_cluster_file_then_that_is_the_one_message(place: Path, program: str) -> None:
+    text = (
+        "\nfrom slurmfab import hosts\n\n@task(hosts=hosts('n1'))\ndef each(c):\n    pass\n\nnamespace.add_task(each)\n"
+    )
+    (place / "fabfile.py").write_text(TEXT + text)
+    code, out, err = run(place, program, "each")
+    assert (code, out, err.count("\n"), "There is no cluster file configs/cluster.yaml" in err) == (2, "", 1, True), err
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_task_when_it_raises_then_its_own_traceback_is_shown_and_none_of_ours(place: Path, program: str) -> None:
     (place / "fabfile.py").write_text(TEXT + OWN)
     code, _, err = run(place, program, "boom")
@@ -148,6 +158,16 @@ def test_a_fabfile_when_wrong_then_slurmfab_tells_it_in_one_message(place: Path,
     code, out, err = run(place, "slurmfab", "--list")
     assert (code, out, told in err) == (2, "", True), err
     assert "slurmfab/cli" not in err
+
+
+@pytest.mark.parametrize("text", ["def broken(:\n", "import no_such_module\n"])
+def test_a_fabfile_when_it_cannot_be_loaded_then_fab_tells_it_as_python_does_without_a_line_of_ours(
+    place: Path, text: str
+) -> None:
+    (place / "fabfile.py").write_text(TEXT + text)
+    code, out, err = run(place, "fab", "--list")
+    assert (code, out, err.count("Traceback"), f'File "{place}/fabfile.py", line ' in err) == (1, "", 1, True), err
+    assert "/slurmfab/" not in err
 
 
 def test_a_fabfile_when_it_is_about_something_else_then_slurmfab_does_not_load_it(place: Path) -> None:
