@@ -170,6 +170,12 @@ def test_a_fabfile_when_it_cannot_be_loaded_then_fab_tells_it_as_python_does_wit
     assert "/slurmfab/" not in err
 
 
+def test_a_task_when_it_was_not_added_to_the_namespace_then_slurmfab_says_so(place: Path) -> None:
+    (place / "fabfile.py").write_text(f"{TEXT}\n@task\ndef some_room(c):\n    pass\n")
+    told = "There is no task some-room. The fabfile has it, and does not add it: namespace.add_task(some_room)."
+    assert run(place, "slurmfab", "some-room")[::2] == (2, f"{told} All tasks: slurmfab --list.\n")
+
+
 def test_a_fabfile_when_it_is_about_something_else_then_slurmfab_does_not_load_it(place: Path) -> None:
     (place / "fabfile.py").write_text("raise RuntimeError\n")
     assert run(place, "slurmfab", "--list")[::2] == (0, "")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from difflib import get_close_matches
 
 from invoke.collection import Collection
 from invoke.exceptions import ParseError
 from invoke.parser.context import ParserContext
+from invoke.tasks import Task
 
 from slurmfab.base.program_name import FAB
 
@@ -45,6 +47,8 @@ def told(error: ParseError, tasks: Collection) -> str:
     if word.startswith("-"):
         return no_option(name or FAB, word, flags)
     near = meant(word, [*tasks.task_names, *(alias for aliases in tasks.task_names.values() for alias in aliases)])
+    if isinstance(getattr(sys.modules.get("fabfile"), word.replace("-", "_"), None), Task):
+        near = f" The fabfile has it, and does not add it: namespace.add_task({word.replace('-', '_')})."
     if not name or near:
         return f"There is no task {word}.{near} All tasks: {FAB} --list."
     option = next((f" It goes by {one} {word}." for one in FOR_WORDS if one in flags), "")
