@@ -126,6 +126,17 @@ def test_a_library_is_known_in_one_place(library: str, homes: set[str]) -> None:
     assert [user for user in users if not any(fnmatch.fnmatch(user, home) for home in homes)] == []
 
 
+def test_the_command_line_is_read_by_invoke_alone() -> None:
+    reads = {
+        name
+        for name in SOURCES
+        for node in nodes(name)
+        if isinstance(node, ast.Attribute) and node.attr in ("argv", "orig_argv") and ast.unparse(node.value) == "sys"
+    }
+    # Processes that ours starts, and programs that stay on hosts, have words of their own.
+    assert {name for name in reads if not name.startswith("on_hosts/")} == {"hosts/worker.py", "lab/private_users.py"}
+
+
 SLURM_COMMANDS = ("squeue", "sinfo", "sacct", "scontrol", "scancel", "sacctmgr")
 KNOWS_COMMANDS = {
     "on_hosts/agent/client/commands.py": set(SLURM_COMMANDS),
