@@ -208,7 +208,10 @@ def decoded(output: str | bytes) -> str:
     return output if isinstance(output, str) else output.decode(errors="replace")
 
 
-SAVED = "test /var/lib/slurm/slurmctld/job_state -nt /run/allocated && echo saved"
+IS_OLD = "test $(squeue -h -o %M | tr -d :) -gt 4"
+SAVED = f"test /var/lib/slurm/slurmctld/job_state -nt /run/allocated && {IS_OLD} && echo saved"
+"""Also that the job is some seconds old: a lab host boots in one, and boots are known to two (`lost_jobs.MARGIN`)."""
+
 NODES_OUT = "sinfo -h -N -t down,drain,no_respond -o %N | sort -u"
 
 
