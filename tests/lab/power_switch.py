@@ -70,21 +70,26 @@ class PowerSwitch:
         self.ended = threading.Event()
 
     def run(self) -> None:
-        """Switch hosts until the end."""
+        """Switch hosts until the end. What a host had asked for when it lost its power is not done after that."""
+        off: set[str] = set()
         while not self.ended.wait(POLL_SECONDS):
             for host, count in self.read.items():
                 try:
                     asked = self.cluster.on(host, f"cat {PLACE}/requests 2>/dev/null", check=False).splitlines()
                 except LabError:  # it is off
+                    off.add(host)
                     continue
                 self.read[host] = len(asked)
-                for line in asked[count:]:
+                for line in asked[len(asked) if host in off else count :]:
                     self.carry_out(*line.split())
+                off.discard(host)
 
     def carry_out(self, word: str, node: str) -> None:
         """Switch one host."""
         action = word.removeprefix("site-")
-        if action in ("soft", "off", "cycle"):
+        # As slurmfab's own program does with what is on: slurmctld waits for a boot.
+        is_again = word == "site-on" and lab.load(self.cluster.lab.name).host(node).pid is not None
+        if action in ("soft", "off", "cycle") or is_again:
             lab.kill_host(self.cluster.lab, node)
             self.tell(node, "off")
         if action in ("on", "cycle") or (action == "packet" and self.done[-1:] != [f"{word} {node}"]):

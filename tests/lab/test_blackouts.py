@@ -299,10 +299,14 @@ class Cluster:
             job, state, start, where, name = line.split("|")
             # One that is put back while it ends has no start.
             begun = 0.0 if start == "N/A" else time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%S"))
-            gone = [node for node in hosts_of(where) if job not in steps.get(node, ())]
+            gone = [
+                node if node in steps else f"{node}, which is off,"
+                for node in hosts_of(where)
+                if job not in steps.get(node, ())
+            ]
             if gone and now - begun > (WAKING if state == "CONFIGURING" else YOUNG):
                 found.append(
-                    f"job {job} ({name}) is {state} since {now - begun:.0f} s on {','.join(gone)}, without a process"
+                    f"job {job} ({name}) is {state} since {now - begun:.0f} s on {' and '.join(gone)} without a process"
                 )
         return found
 
