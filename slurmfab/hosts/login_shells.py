@@ -32,9 +32,9 @@ def quoted(text: str) -> str:
 def in_sh(script: str) -> str:
     """The command line that runs a script, also of several lines, by `sh -c`, whatever the login shell is."""
     if "\n" not in script:
-        return f"sh -c {quoted(script)}"
+        return f"/bin/sh -c {quoted(script)}"
     encoded = script.replace("\\", "\\\\").replace("\n", "\\n")
-    return f"sh -c {quoted(DECODE)} {quoted(encoded)}"
+    return f"/bin/sh -c {quoted(DECODE)} {quoted(encoded)}"
 
 
 def announcement(mark: str) -> str:

@@ -96,14 +96,17 @@ class Stream(Protocol):
 
 
 _LANGUAGE = " ".join(f"{name}={value}" for name, value in ENGLISH.items())
-SUDO = f"env {_LANGUAGE} sudo -S -p {quoted(SUDO_PROMPT.replace('%', '%%'))}"
+SUDO = f"/usr/bin/env {_LANGUAGE} sudo -S -p {quoted(SUDO_PROMPT.replace('%', '%%'))}"
 """How sudo is called: in another language PAM's prompt would take the place of ours (sudo(8), -p)."""
 
 
 @cache
 def command(*, become: bool) -> str:
-    """The command that starts the agent; it is constant, so that no secret is in the process list."""
-    python = f"python3 {' '.join(payload.FLAGS)} -c {quoted(payload.BOOT)}"
+    """The command that starts the agent; it is constant, so that no secret is in the process list.
+
+    Its Python is the distribution's: sudo and shells look into /usr/local first, where users may be let in (staff).
+    """
+    python = f"/usr/bin/python3 {' '.join(payload.FLAGS)} -c {quoted(payload.BOOT)}"
     return f"exec {SUDO} -- {python}" if become else f"exec {python}"
 
 

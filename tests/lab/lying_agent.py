@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from lab_cluster import DeployedLab
 
-LIAR = """#!/usr/bin/python3
-import json, subprocess, sys
-agent = subprocess.Popen(["/usr/bin/python3", *sys.argv[1:]], stdout=subprocess.PIPE)
+LIAR = """#!/usr/bin/python3.honest
+import json, os, subprocess, sys
+HONEST = "/usr/bin/python3.honest"
+if "-S" not in sys.argv:
+    os.execv(HONEST, [HONEST, *sys.argv[1:]])
+agent = subprocess.Popen([HONEST, *sys.argv[1:]], stdout=subprocess.PIPE)
 exec(open("/root/lie").read())
 for line in agent.stdout:
     try:
@@ -19,9 +22,9 @@ for line in agent.stdout:
     sys.stdout.buffer.write(out)
     sys.stdout.buffer.flush()
 """
-"""A python3 that is found before the distribution's, and passes each line of the agent's output to a function `lie`."""
+"""A python3 in place of the distribution's, which passes each line of the agent's output to a function `lie`."""
 
-WRAPPER = "/usr/local/bin/python3"
+WRAPPER, HONEST = "/usr/bin/python3", "/usr/bin/python3.honest"
 
 
 def make_liar(hosts: DeployedLab, node: str, lie: str) -> None:
@@ -34,9 +37,10 @@ def make_liar(hosts: DeployedLab, node: str, lie: str) -> None:
             bytes of a line, or None to leave it as it is.
     """
     hosts.on(node, f"cat >/root/lie <<'END'\n{lie}END\n")
-    hosts.on(node, f"cat >{WRAPPER} <<'END' && chmod 755 {WRAPPER}\n{LIAR}END\n")
+    hosts.on(node, f"test -e {HONEST} || mv {WRAPPER} {HONEST}")
+    hosts.on(node, f"cat >{WRAPPER}.new <<'END' && chmod 755 {WRAPPER}.new && mv {WRAPPER}.new {WRAPPER}\n{LIAR}END\n")
 
 
 def honest_again(hosts: DeployedLab, node: str) -> None:
     """Remove the wrapper and its lie from a node."""
-    hosts.on(node, f"rm -f {WRAPPER} /root/lie")
+    hosts.on(node, f"test ! -e {HONEST} || mv {HONEST} {WRAPPER}; rm -f /root/lie")

@@ -48,7 +48,8 @@ done"""
 
 INSTALL = (
     f"mkdir -p {PLACE} && chmod 777 {PLACE} && : >{PLACE}/requests && chmod 666 {PLACE}/requests && "
-    "cat >/usr/local/sbin/ipmitool && chmod 755 /usr/local/sbin/ipmitool"
+    "dpkg-divert --quiet --local --rename --add /usr/bin/ipmitool && "
+    "cat >/usr/bin/ipmitool && chmod 755 /usr/bin/ipmitool"
 )
 POLL_SECONDS = 0.3
 BOOT_SECONDS = 2.0

@@ -122,6 +122,40 @@ def test_a_node_that_claims_what_would_be_in_the_way_of_all_then_is_left_out_alo
     assert json.loads(lock_path(liars.inventory_path).read_text())["hosts"] == json.loads(before)["hosts"]
 
 
+SHADOWS = "python3 dpkg-query apt-get apt-cache systemctl scontrol sinfo slurmd munge unmunge getent id stat uname"
+OF_STAFF = f"""
+useradd --groups staff eve
+for place in /usr/local /usr/local/bin /usr/local/sbin; do chgrp staff $place; chmod 2775 $place; done
+cd /usr/local
+printf '#!/bin/sh\n/usr/bin/id -u >>/var/tmp/ran-$(/usr/bin/basename "$0")\nexit 1\n' >/var/tmp/shadow
+chmod 755 /var/tmp/shadow
+for name in {SHADOWS} no-such-program; do
+    for folder in bin sbin; do /sbin/runuser -u eve -- /bin/cp /var/tmp/shadow /usr/local/$folder/$name; done
+done
+"""
+AS_BEFORE = f"""
+cd /usr/local && for name in {SHADOWS} no-such-program; do rm -f bin/$name sbin/$name; done
+rm -f /var/tmp/ran-* /var/tmp/shadow; userdel eve; chgrp root . bin sbin; chmod 755 . bin sbin
+"""
+"""Has somebody of the group staff put programs into /usr/local, which old Debian hosts give to that group."""
+
+
+def test_programs_that_a_member_of_staff_puts_into_usr_local_when_the_host_is_deployed_and_checked_then_none_runs(
+    deployed_lab: DeployedLab,
+) -> None:
+    deployed_lab.on("n1", OF_STAFF)
+    try:
+        deployed_lab.on("n1", "echo '# spoilt' >>/etc/slurm/cgroup.conf")
+        deployed = deployed_lab.slurmfab("deploy")
+        checked = deployed_lab.slurmfab("check-cluster", "--only", "identity,munge,daemons", "--hosts", "n1")
+        ran = deployed_lab.on("n1", "/bin/ls /var/tmp/ | /bin/grep ^ran- || :")
+    finally:
+        deployed_lab.on("n1", AS_BEFORE)
+    assert (deployed.returncode, ran) == (0, ""), words_of(deployed)
+    assert checked.returncode in (0, 1)
+    assert deployed_lab.slurmfab("deploy").returncode == 0
+
+
 def test_nodes_that_lied_when_they_are_honest_again_then_nothing_has_to_be_changed(deployed_lab: DeployedLab) -> None:
     done = deployed_lab.slurmfab("deploy")
     assert (done.returncode, "nothing changed on 4 hosts" in words_of(done)) == (0, True), words_of(done)

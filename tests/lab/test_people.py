@@ -46,6 +46,7 @@ chmod 755 /tmp/odd; systemd-run --quiet --uid eve --unit lingering /tmp/odd
 SPEAKS_GERMAN = """\
 LC_ALL=C.UTF-8 LANGUAGE=de apt-get install no-such-package 2>&1 | grep -c 'Paket no-such-package kann nicht gefunden'
 """
+OWN = "/usr/bin/apt-get.own"
 IN_GERMAN = f"""\
 printf 'LANG=de_DE.UTF-8\\nLANGUAGE=de\\n' > /etc/environment
 dpkg --remove --force-depends {PLATFORM.client}
@@ -53,13 +54,14 @@ mkdir -p /root/apt /root/lists
 mv /etc/apt/sources.list* /root/apt/
 find /var/lib/apt/lists -maxdepth 1 -type f ! -name lock -exec mv -t /root/lists {{}} +
 test "$({SPEAKS_GERMAN.strip()})" = 1 && exit
-cat > /usr/local/sbin/apt-get <<'END'
+mv /usr/bin/apt-get /usr/bin/apt-get.own
+cat > /usr/bin/apt-get <<'END'
 #!/bin/sh
-test -z "$LANGUAGE" && exec /usr/bin/apt-get "$@"
-/usr/bin/apt-get "$@" 2>&1 | sed 's/Unable to locate package \\(.*\\)/Paket \\1 kann nicht gefunden werden/'
+test -z "$LANGUAGE" && exec /usr/bin/apt-get.own "$@"
+/usr/bin/apt-get.own "$@" 2>&1 | sed 's/Unable to locate package \\(.*\\)/Paket \\1 kann nicht gefunden werden/'
 exit 100
 END
-chmod +x /usr/local/sbin/apt-get
+chmod +x /usr/bin/apt-get
 """
 """Shell command: a host whose programs print German, and to which a package is missing that no source has.
 
@@ -291,7 +293,7 @@ def test_a_host_that_speaks_german_is_understood(peopled: Peopled) -> None:
     assert peopled.hosts.slurmfab("deploy").returncode == 0
     assert peopled.hosts.on("n2", "sinfo --version").startswith("slurm")
     checked = peopled.hosts.slurmfab("check-cluster", "--hosts", "n2", "--only", "reachable,daemons,people,munge,nodes")
-    peopled.hosts.on("n2", "rm -f /etc/environment /usr/local/sbin/apt-get")
+    peopled.hosts.on("n2", f"rm -f /etc/environment; test ! -e {OWN} || mv {OWN} /usr/bin/apt-get")
     assert checked.returncode == 0, words_of(checked)
 
 

@@ -19,9 +19,10 @@ PROCESS = "systemctl show -p MainPID --value slurmctld"
 PINGS = "scontrol ping | grep -c 'is UP'"
 
 HELD = r"""
-printf '#!/bin/sh\nwhile [ ! -e /tmp/release ]; do sleep 0.1; done\nexec /usr/bin/scontrol "$@"\n' \
-    >/usr/local/bin/scontrol
-chmod 755 /usr/local/bin/scontrol; rm -f /tmp/release
+mv /usr/bin/scontrol /usr/bin/scontrol.own
+printf '#!/bin/sh\nwhile [ ! -e /tmp/release ]; do sleep 0.1; done\nexec /usr/bin/scontrol.own "$@"\n' \
+    >/usr/bin/scontrol
+chmod 755 /usr/bin/scontrol; rm -f /tmp/release
 """
 """Holds a deployment up on a node when Slurm is to parse new files, until /tmp/release exists."""
 
@@ -73,7 +74,7 @@ def test_a_deployer_that_is_killed_while_slurmctld_is_stopped_when_it_is_gone_th
     assert hosts.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
     hosts.on("n1", "touch /tmp/release")
     at_rest(hosts, *ALL)
-    hosts.on("n1", "rm /usr/local/bin/scontrol")
+    hosts.on("n1", "mv /usr/bin/scontrol.own /usr/bin/scontrol")
     hosts.deploy()
     assert hosts.on("ctl", f"squeue -h -j {job} -o %T; scancel {job}; {GUARD}") == "RUNNING\ninactive"
     assert "state_directory" in hosts.inventory_path.read_text()

@@ -27,11 +27,12 @@ and counts ended sessions for a moment longer."""
 LAST_WORDS_SECONDS = 30.0  # seconds in which a command that `follow` runs must end after Ctrl-C
 PAUSE = 0.02  # seconds between attempts to open a session while sshd still counts ended ones
 
-LANGUAGE = "env LC_ALL=C LANGUAGE="
+LANGUAGE = "/usr/bin/env LC_ALL=C LANGUAGE="
 """Prefix of every command: English messages; LANGUAGE alone would translate them, also sudo's prompt."""
 
-ENVIRONMENT = f"{LANGUAGE} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Prefix of every command that also has a PATH with root's programs, which other users get without sbin."""
+ENVIRONMENT = f"{LANGUAGE} PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
+"""Prefix of every command that also has a PATH with root's programs, which other users get without sbin. What is in
+/usr/local is in no other program's place: on some hosts, users may write there."""
 
 FORGET = (
     'unset XDG_RUNTIME_DIR; for n in $(export -p | while IFS="= " read -r _ n _; do case "$n" in '

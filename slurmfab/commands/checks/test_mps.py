@@ -13,7 +13,7 @@ SETTLED = "settled"
 SECONDS = 30  # seconds in which a daemon must be started or stopped around jobs: the epilog allows it as much
 
 STATE = f"""
-PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin:/usr/local/sbin:/usr/local/bin
 command -v {PROGRAM} >/dev/null || echo {PROGRAM}
 for script in "$@"; do test -x "$script" || echo "$script"; done
 daemon() {{

@@ -54,7 +54,7 @@ import signal
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core.host_lock import LOCK, Lock, LockHeld
-from slurmfab.on_hosts.agent.core.language import ENGLISH, SITE_SETTINGS
+from slurmfab.on_hosts.agent.core.language import ENGLISH, SITE_SETTINGS, SYSTEM_PATH
 from slurmfab.on_hosts.agent.core.lifeline import SILENCE, Answers, Disconnected, KeepAlive, Lifeline
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def serve(
 
     lifeline = Lifeline(stdin, leave, silence)
     forget(SITE_SETTINGS)
-    os.environ.update(ENGLISH)
+    os.environ.update(ENGLISH, PATH=SYSTEM_PATH)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, leave)
     lifeline.start()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.language import SYSTEM_PATH, system_path
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 TOP = Path(__file__).parents[3]
 SHOW = """
@@ -57,3 +58,58 @@ def test_a_program_that_is_missing_or_fails_is_told_with_its_last_lines() -> Non
     script = "for line in 1 2 3 4 5; do echo $line >&2; done; exit 3"
     with pytest.raises(ResourceFailed, match=r"ended with exit code 3: 2 \| 3 \| 4 \| 5$"):
         Context().must(["sh", "-c", script])
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """The root of a host, with directories of root's, and a group staff without users."""
+    for place in ("usr/local/sbin", "usr/local/bin", "etc"):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "etc/group").write_text("root:x:0:\nstaff:x:50:\n")
+    (tmp_path / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/:/bin/sh\n")
+    return tmp_path
+
+
+def staffed(host: Path, *places: str) -> None:
+    """Give directories to the group staff, as Debian did on hosts that were installed long ago."""
+    for place in places:
+        os.chown(host / place, 0, 50)
+        (host / place).chmod(0o2775)
+
+
+USUAL = "/usr/sbin:/usr/bin:/sbin:/bin"
+ALL = ("usr/local", "usr/local/sbin", "usr/local/bin")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give directories away")
+@pytest.mark.parametrize(
+    ("places", "group", "passwd", "local"),
+    [
+        ((), "", "", ":/usr/local/sbin:/usr/local/bin"),
+        (ALL, "", "", ":/usr/local/sbin:/usr/local/bin"),
+        (ALL, "staff:x:50:ann\n", "", ""),
+        (ALL[1:2], "staff:x:50:ann\n", "", ":/usr/local/bin"),
+        (ALL[:1], "staff:x:50:ann\n", "", ""),
+        (ALL, "", "bob:x:1001:50::/:/bin/sh\n", ""),
+    ],
+)
+def test_a_directory_that_users_may_put_programs_into_is_searched_by_nothing_that_runs_as_root(
+    host: Path, places: tuple[str, ...], group: str, passwd: str, local: str
+) -> None:
+    staffed(host, *places)
+    for name, more in (("group", group), ("passwd", passwd)):
+        with (host / "etc" / name).open("a") as file:
+            file.write(more)
+    assert system_path(str(host)) == f"{USUAL}{local}"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give directories away")
+def test_a_directory_of_somebody_elses_in_place_of_usr_local_is_not_searched(host: Path) -> None:
+    (host / "usr/local").rename(host / "elsewhere")
+    (host / "usr/local").symlink_to(host / "elsewhere")
+    os.chown(host / "elsewhere", 1000, 1000)
+    assert system_path(str(host)) == USUAL
+
+
+def test_a_program_of_the_distribution_comes_before_one_of_the_same_name_in_usr_local() -> None:
+    assert SYSTEM_PATH.startswith(f"{USUAL}:") or SYSTEM_PATH == USUAL

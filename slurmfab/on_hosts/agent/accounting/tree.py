@@ -17,8 +17,9 @@ from slurmfab.on_hosts.agent.accounting.reading import ActualTree, Key, read_all
 from slurmfab.on_hosts.agent.accounting.sacctmgr import NAME_BYTES, PROGRAM, Sacctmgr
 from slurmfab.on_hosts.agent.client.amounts import tres_of
 from slurmfab.on_hosts.agent.core.differences import one_line
+from slurmfab.on_hosts.agent.core.language import SYSTEM_PATH
 from slurmfab.on_hosts.agent.core.program_name import FAB
-from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, Resource, ResourceFailed, State
+from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 
 MADE = "made"
 ROOT, NORMAL = "root", "normal"  # account and user, and QOS, that slurmdbd creates by itself

@@ -9,7 +9,8 @@ import threading
 from typing import IO, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.backup.pieces import PIECE_BYTES, Sink, compressed
-from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.language import SYSTEM_PATH
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import parse_settings
 
 DUMP_OPTIONS = ("--single-transaction", "--quick", "--skip-lock-tables", "--skip-comments", "--hex-blob")

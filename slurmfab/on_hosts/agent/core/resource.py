@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Mapping, Optional, Se
 
 from slurmfab.on_hosts.agent.core.differences import difference, digests, text
 from slurmfab.on_hosts.agent.core.failure_reasons import reason
-from slurmfab.on_hosts.agent.core.language import ENGLISH, SITE_SETTINGS
+from slurmfab.on_hosts.agent.core.language import ENGLISH, SITE_SETTINGS, SYSTEM_PATH
 from slurmfab.on_hosts.agent.core.record import Record
 
 if TYPE_CHECKING:
@@ -165,9 +165,6 @@ def identity(account: Optional[tuple[int, int]]) -> dict[str, Any]:
     if account is None or account == (os.geteuid(), os.getegid()):
         return {}
     return {"user": account[0], "group": account[1], "extra_groups": []}
-
-
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Resource(Record):

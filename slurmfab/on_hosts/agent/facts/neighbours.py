@@ -10,7 +10,8 @@ import os
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
-from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.language import SYSTEM_PATH
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 LLDP_SECONDS, FABRIC_SECONDS = 20.0, 120.0
 LLDPCTL = ("lldpctl", "-f", "json0")  # lldpctl(8): the JSON in which every value is a list

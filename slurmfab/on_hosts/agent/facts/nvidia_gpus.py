@@ -10,6 +10,7 @@ import os
 import re
 from typing import Any, Dict, List, Tuple
 
+from slurmfab.on_hosts.agent.core.language import is_roots_alone
 from slurmfab.on_hosts.agent.core.reading import is_device, names, read_text
 from slurmfab.on_hosts.agent.facts.pci import address
 
@@ -57,7 +58,8 @@ def parse_information(name: str, text: str) -> Dict[str, Any]:
 
 def run_smi(root: str, option: str) -> str:
     """nvidia-smi's output; empty if it is not installed, fails to start or does not end in time."""
-    tool = next((root + path for path in TOOLS if os.access(root + path, os.X_OK)), "")
+    there = (path for path in TOOLS if os.access(root + path, os.X_OK))
+    tool = next((root + path for path in there if is_roots_alone(os.path.dirname(path), root)), "")
     if not tool:
         return ""
     import subprocess  # only few hosts need it

@@ -12,8 +12,9 @@ import pwd
 import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
+from slurmfab.on_hosts.agent.core.language import SYSTEM_PATH
 from slurmfab.on_hosts.agent.core.reading import entries, read_text
-from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, group_name, user_name
 
 FIRST_OF_PEOPLE = 1000  # the first UID that is a person's (login.defs(5))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, FrozenSet
 
+from slurmfab.on_hosts.agent.core.language import SYSTEM_PATH
 from slurmfab.on_hosts.agent.core.program_name import FAB
-from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.files.file import File
 
 

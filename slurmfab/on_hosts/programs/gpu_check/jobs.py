@@ -26,7 +26,8 @@ from typing import (
 )
 
 from slurmfab.on_hosts.agent.client import commands
-from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.language import SYSTEM_PATH
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.programs.gpu_check.nodes import RESERVATION, idle_in
 from slurmfab.on_hosts.programs.gpu_check.results import JOB_PREFIX, PlannedMeasurement, Result, judge_output
 

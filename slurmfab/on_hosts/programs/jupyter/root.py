@@ -21,8 +21,8 @@ from typing import Any, Callable, Dict, Mapping
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
-from slurmfab.on_hosts.agent.core.language import ENGLISH
-from slurmfab.on_hosts.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.language import ENGLISH, SYSTEM_PATH
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.identities.powerful_users import FIRST_OF_PEOPLE, Powerful, why_powerful
 from slurmfab.on_hosts.agent.identities.users_and_groups import group_name
 from slurmfab.on_hosts.programs.jupyter import options, pam
