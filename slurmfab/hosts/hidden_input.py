@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import sys
 import termios
 import threading
 from getpass import getpass
@@ -32,11 +31,6 @@ class HiddenInput:
         self.hide()
         with without_status_line():
             return getpass(prompt)
-
-    def say(self, text: str) -> None:
-        """Print why the password is asked again, if it was asked at a terminal."""
-        if self.before is not None:
-            print(text, file=sys.stderr)  # noqa: T201
 
     def hide(self) -> None:
         """Switch the echo off, until `show` or the end of the program; without a terminal, do nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -110,7 +111,8 @@ class SudoPassword:
                 hidden_input.show()
                 raise refused
             if tried:
-                hidden_input.say(f"{refused.host}: sudo does not accept this password. Try again.")
+                text = f"{refused.host}: sudo does not accept this password. Try again."
+                print(text, file=sys.stderr)  # noqa: T201 - whoever is asked reads why
             self.tries += 1
             answer = self.ask()
             if not answer:

@@ -197,9 +197,9 @@ def test_sudo_with_a_wrong_password_when_there_is_a_terminal_then_asks_again_and
 def at_a_terminal(person: Person, *words: str, answers: Sequence[str]) -> tuple[int, str]:
     """Run slurmfab at a terminal, and answer the questions that it asks, in their order."""
     ours, theirs = pty.openpty()
-    argv = [*person.program, *words]
+    argv = ["timeout", "--foreground", "120", *person.program, *words]
     process = subprocess.Popen(
-        ["setsid", "--ctty", "--wait", "timeout", "--foreground", "120", *argv], stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True,
+        ["setsid", "--ctty", "--wait", *argv], stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True,
         cwd=person.directory, env=person.environment, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
