@@ -32,7 +32,12 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-end() {{ read -r old 2>/dev/null <"$state/$1" && kill "$old"; rm -f "$state/$1"; }}
+end() {{
+    read -r old 2>/dev/null <"$state/$1" && kill "$old"
+    rm -f "$state/$1"
+    # A munged that still ends has the lock of the next one.
+    for _ in $(seq 100); do [ -n "$old" ] && [ -d "/proc/$old" ] || break; sleep 0.05; done
+}}
 begin() {{
     case $1 in
         munge)
