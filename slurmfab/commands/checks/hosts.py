@@ -24,6 +24,7 @@ from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.hosts.transport import SshTransport
+from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
 
 Shells = Mapping[str, "Shell | HostError"]  # shells by host name; for a host without a shell, the error
@@ -121,6 +122,14 @@ class RememberingHost(CheckedHost):
 def line_of(command: Sequence[str]) -> str:
     """A command of Slurm's as a line for `sh -c`."""
     return shlex.join(command)
+
+
+def record_of(job: str, *fields: str) -> str:
+    """A line for `sh -c` that prints fields of a job in slurmdbd.
+
+    The job may have the number of an array that a crash has lost, whose tasks sacct would show as well.
+    """
+    return f"{line_of(commands.recorded(job, 'JobIDRaw', *fields))} | sed -n 's/^{job}|//p'"
 
 
 def last_words(done: CommandResult) -> str:

@@ -16,7 +16,7 @@ from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT
 from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.daemons import last_errors
-from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
+from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of, record_of
 from slurmfab.commands.checks.slurm import JOB_SECONDS, Slurm
 from slurmfab.commands.checks.wanted import deploy, explains_refusals, submit_script
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
@@ -72,7 +72,7 @@ def test_finished_job_is_on_record(database: CheckedHost, controller: CheckedHos
     done = slurm.run((slurm.free_node(),), ENDS_BADLY)
     assert done.rc == CODE, f"a test job ended with exit code {done.rc} instead of {CODE}: {last_words(done)}"
     job = done.stdout.split()[0]
-    recorded = line_of(commands.recorded(job, "State", "ExitCode", "ElapsedRaw", "User"))
+    recorded = record_of(job, "State", "ExitCode", "ElapsedRaw", "User")
     record = controller.ask(READ.format(tries=2 * RECORD_SECONDS, recorded=recorded), seconds=3 * RECORD_SECONDS)
     logs = f"Repair: see /var/log/slurm/slurmdbd.log on {database.name}, and `sdiag` for unsent messages to it"
     assert record, f"sacct has no record of job {job} {RECORD_SECONDS} s after its end{slurmdbd_says(database)}. {logs}"

@@ -10,11 +10,10 @@ import pytest
 from slurmfab.base.errors import HostError
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks import node_state
-from slurmfab.commands.checks.hosts import line_of, opened
+from slurmfab.commands.checks.hosts import opened, record_of
 from slurmfab.commands.checks.slurm import LIMIT_SECONDS
 from slurmfab.commands.checks.user_jobs import ENDED, WAITING, state, submit
 from slurmfab.commands.quickcheck.bench import Bench
-from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
 
 POLL_SECONDS = 0.1
@@ -124,7 +123,7 @@ def recorded(bench: Bench, number: str) -> str:
         return ""
     deadline = time.monotonic() + RECORD_SECONDS
     while True:
-        state = bench.sender.run(line_of(commands.recorded(number, "State", "ExitCode"))).stdout.strip()
+        state = bench.sender.run(record_of(number, "State", "ExitCode")).stdout.strip()
         if state == "COMPLETED|0:0":
             return "; its state in sacct is COMPLETED"
         assert time.monotonic() < deadline, (

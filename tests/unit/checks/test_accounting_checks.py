@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.checks import test_accounting, test_mail
 from slurmfab.commands.checks.applies import Drifted
-from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.hosts import CheckedHost, record_of
 from slurmfab.commands.checks.plugin import Checks
 from slurmfab.commands.checks.shell import CommandResult
 from slurmfab.commands.checks.slurm import Slurm
@@ -136,6 +138,19 @@ def test_accounts_need_no_enforcement_where_the_cluster_file_leaves_it_out() -> 
 
 def test_a_job_on_record_as_it_ended_passes(controller: CheckedHost, cluster: Cluster) -> None:
     test_accounting.test_finished_job_is_on_record(controller, controller, Slurm(controller, cluster))
+
+
+def test_the_record_of_a_job_is_its_own_although_a_lost_array_had_its_number(tmp_path: Path) -> None:
+    (tmp_path / "sacct").write_text("#!/bin/sh\nprintf '109|FAILED|slurm\\n110|COMPLETED|ann\\n'\n")
+    (tmp_path / "sacct").chmod(0o755)
+    done = subprocess.run(
+        ["sh", "-c", record_of("109", "State", "User")],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "FAILED|slurm\n"
 
 
 @pytest.mark.parametrize(
