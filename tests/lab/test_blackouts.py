@@ -117,6 +117,7 @@ IN_BACKGROUND = "systemd-run --quiet --collect --uid=ann --working-directory=/tm
 QUEUE = "squeue -h -r -t R,S,CG -o '%A|%T|%S|%N|%j' && date +%s"
 STEPS = "ps -eo args= | sed -n 's/^slurmstepd: \\[\\([0-9]*\\)[.+].*/\\1/p' | sort -u"
 STATES = "sinfo -h -N -p main -o '%N %T' | sort -u"
+OPEN = "sacct --allusers --duplicates -X -n -P -S now -s PENDING,RUNNING -o JobIDRaw,JobName"
 ASLEEP = "~#!%"  # what sinfo puts behind the state of a node that sleeps, or is on its way
 IN_SERVICE = {"idle", "mixed", "allocated", "completing", "planned"}
 
@@ -388,6 +389,8 @@ def test_after_a_blackout_the_cluster_is_whole_within_two_minutes_and_no_job_tha
     assert [name for name, (_, at) in lost.items() if not cut or at < cut - UNSAVED] == [], blackout
     cluster.has_named(lost)
     cluster.rests()
+    # A record stays open while a job goes on that has the number of a lost one.
+    cluster.lab.until("ctl", OPEN, "")
     if blackout.shape == "asleep":
         # A node that fell asleep meanwhile would be one that is lost.
         cluster.lab.on("ctl", AS_ANN.format("sbatch -J awake -o /dev/null -N3 --mem=50 --wrap 'sleep 600'"))

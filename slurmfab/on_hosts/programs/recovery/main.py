@@ -78,10 +78,13 @@ def recover(context: Context, memory: str, now: float) -> int:
     if remembered.get("asked") != started:
         # By the next time slurmctld has ended what it can, each job as its user wants.
         register(context, nodes.values(), states)
-        remembered.update(asked=started, told=False)
-    elif now - max([started, *begun]) < LOOKS_BACK:
-        end_jobs(context, config, nodes.values(), started, now)
-        remembered["told"] = remembered.get("told") or end_lost(context, config, now)
+        remembered.update(asked=started, told=False, named=[])
+    else:
+        is_lately = now - max([started, *begun]) < LOOKS_BACK
+        if is_lately:
+            end_jobs(context, config, nodes.values(), started, now)
+        if not remembered.get("told") and (is_lately or now - remembered.get("tried", 0.0) > LOOKS_BACK):
+            remembered.update(told=end_lost(context, config, remembered, started, now), tried=now)
     replaced_file.write(memory, json.dumps(remembered))
     return 0
 
@@ -224,13 +227,16 @@ def with_processes(context: Context, jobs: Iterable[str]) -> Set[str]:
     return found
 
 
-def end_lost(context: Context, config: Mapping[str, Any], now: float) -> bool:
+def end_lost(
+    context: Context, config: Mapping[str, Any], remembered: Dict[str, Any], started: float, now: float
+) -> bool:
     """Log the jobs that slurmctld had not yet saved, and end them in slurmdbd; False to try again later."""
     if config.get("AccountingStorageType") != "accounting_storage/slurmdbd":
         return True
     shown = context.must(commands.DIAGNOSTICS, seconds=SECONDS)
     if re.search(r"^DBD Agent queue size:\s*0$", shown, re.MULTILINE) is None:
         return False  # slurmdbd is still to be told what slurmctld knows
+    named: List[str] = remembered.get("named", [])
     done = context.run(commands.RUNAWAY_JOBS, b"n\n", SECONDS, env=commands.IN_SECONDS)
     lines = done.stdout.decode(errors="replace").splitlines()
     lost = [line.split("|") for line in lines if re.fullmatch(r"\d+\|\w+\|\d+", line)]
@@ -240,8 +246,15 @@ def end_lost(context: Context, config: Mapping[str, Any], now: float) -> bool:
     for job, state, submitted in lost:
         # slurmctld may have given its number to another job since.
         records = commands.records_of([job], ("Submit", "User"), "--allocations").ask(context, SECONDS)
-        named = (job, next((user for at, user in records if at == submitted), "somebody"), state)
-        starting.log("job %s of %s is lost: slurmctld stopped before it had saved it (%s in slurmdbd)" % named)
+        told = (job, next((user for at, user in records if at == submitted), "somebody"), state)
+        if job not in named:
+            starting.log("job %s of %s is lost: slurmctld stopped before it had saved it (%s in slurmdbd)" % told)
     if lost:
         lost_jobs.close(context, [(job, int(submitted)) for job, _, submitted in lost])
-    return True
+    # While a job goes on to which slurmctld has given a lost one's number, Slurm takes the record for that job's.
+    left = lost_jobs.runaway(context)
+    for number, user, state in {(one.number, one.user, one.state) for one in left if one.number not in named}:
+        until = "%s in slurmdbd until the job has ended that has its number now" % state
+        starting.log("job %s of %s is lost: slurmctld stopped before it had saved it (%s)" % (number, user, until))
+    remembered["named"] = sorted({*named, *(one.number for one in left)})
+    return not left and now - started > lost_jobs.YOUNG_SECONDS

@@ -58,6 +58,7 @@ class Slurm(Context):
             "alive": [],
             "queue": 0,
             "lost": "",
+            "open": [],
             "more": CONTAINS,
             **told,
         }
@@ -72,7 +73,7 @@ class Slurm(Context):
         elif "show node" in words:
             said = "\n".join(told["nodes"])
         elif argv[0] == "squeue":
-            said = "".join(told["jobs"])
+            said = f"12|{at(200)}|\n" if "--states=all" in argv else "".join(told["jobs"])
         elif words == "scontrol show hostnames n[1-2]":
             said = "n1\nn2\n"
         elif argv[0] == "sstat":
@@ -81,7 +82,10 @@ class Slurm(Context):
             said = f"DBD Agent queue size: {told['queue']}\n"
         elif argv[0] == "sacct":
             mark = next(one for one in argv if one.startswith("--delimiter=")).partition("=")[2]
-            said = "".join(f"{at}{mark}{user}{mark}\n" for at, user in ((NOW - 300, "ann"), (NOW - 9, "root")))
+            rows: Sequence[Sequence[object]] = [(NOW - 300, "ann"), (NOW - 9, "root")]
+            if "--state=PENDING,RUNNING,SUSPENDED" in argv:
+                rows = [(number, number, "ann", "PENDING", NOW - 300, "Unknown") for number in told["open"]]
+            said = "".join("".join(f"{one}{mark}" for one in row) + "\n" for row in rows)
         else:
             said = told["lost"] if argv[0] == "sacctmgr" else ""
             self.changes.append(words)
@@ -264,6 +268,24 @@ def test_jobs_that_slurmctld_has_lost_are_named_and_ended_once_slurmdbd_knows_wh
     assert asked != ended
     assert "job 12 of ann is lost: slurmctld stopped before it had saved it (PENDING" in capsys.readouterr().err
     assert changes(later, lost=lost) == []
+
+
+def test_a_lost_job_whose_number_another_job_has_now_is_named_once_and_ended_when_that_one_has_ended(
+    later: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later.write_text(json.dumps({"asked": float(NOW - 90), "told": False}))
+    for _ in range(2):
+        assert len(changes(later, open=[12])) == 1, "slurmdbd is asked, and nothing is ended"
+    assert capsys.readouterr().err.count("job 12 of ann is lost") == 1
+    _, ended = changes(later, lost=f"12|PENDING|{NOW - 300}\n")
+    assert "immediate" in ended
+    assert "is lost" not in capsys.readouterr().err
+    assert changes(later, open=[12]) == []
+
+
+def test_lost_jobs_are_looked_for_until_each_is_old_enough_to_be_judged(later: Path) -> None:
+    later.write_text(json.dumps({"asked": float(NOW - 50), "told": False}))
+    assert [len(changes(later, up=50)) for _ in range(2)] == [1, 1]
 
 
 def test_older_jobs_that_slurmctld_does_not_know_are_told_and_left_to_an_administrator(
