@@ -1,4 +1,7 @@
-"""Drop-ins of daemons' units: what crashes is started again, slurmctld never without its state; jobs keep SIGPIPE."""
+"""Drop-ins of daemons' units: what crashes is started again, slurmctld never without its state; jobs keep SIGPIPE.
+
+A slurmd with several controllers is started once one of them acts.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +53,15 @@ def drop_ins(plan_input: PlanInput, host: str) -> Iterator[OwnedFile]:
         if is_ours or keeps_sigpipe:
             state = plan_input.cluster.state_directory if daemon == "slurmctld" else ""
             has_database = daemon == "slurmctld" and plan_input.cluster.database is not None
-            yield OwnedFile(path(daemon), text_of(is_ours, keeps_sigpipe, state, has_database))
+            waits = is_ours and daemon == "slurmd" and len(plan_input.cluster.controllers) > 1
+            yield OwnedFile(path(daemon), text_of(is_ours, keeps_sigpipe, state, has_database, waits))
 
 
 @cache
-def text_of(restarts: bool, keeps_sigpipe: bool, state: str, has_database: bool) -> str:
+def text_of(restarts: bool, keeps_sigpipe: bool, state: str, has_database: bool, waits: bool) -> str:
     """The text of a drop-in, the same for all hosts."""
     context = {"restarts": restarts, "keeps_sigpipe": keeps_sigpipe, "state": state, "has_database": has_database}
-    return fill("restart.conf", context)
+    return fill("restart.conf", {**context, "waits": waits})
 
 
 def others(plan_input: PlanInput, host: str) -> tuple[str, ...]:

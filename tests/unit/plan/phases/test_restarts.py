@@ -59,6 +59,14 @@ def test_slurmctld_is_never_started_without_its_state() -> None:
     assert not any("ExecStartPre" in text for unit, text in found.items() if unit != "slurmctld.service.d")
 
 
+def test_slurmd_waits_for_a_controller_that_acts_where_another_may_stand_by() -> None:
+    assert "ExecStartPre" not in drop_ins("n1")["slurmd.service.d"]
+    two = prepared_input(THREE_HOSTS.replace("[c1]", "[c1, n2]") + "state_directory: /srv/state\n")
+    (text,) = (one.text for one in restarts.drop_ins(two, "n1") if "slurmd.service" in one.path)
+    assert "until timeout 6 scontrol show config" in text
+    assert "TimeoutStartSec=17min\n" in text
+
+
 def test_systemd_reads_the_drop_ins_and_restarts_nothing() -> None:
     resources = restarts.resources(known(), "n1")
     assert [type(one) for one in resources] == [OwnedFiles, UnitsLoaded]
