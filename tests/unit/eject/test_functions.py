@@ -197,7 +197,7 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
     tmp_path: Path, sudoers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = [*RULED, *([{"username": "ALL"}] if "ALL ALL" in sudoers else [])]
-    told = json.dumps({"User_Specs": [{"User_List": named}]})
+    told = json.dumps({"User_Specs": [{"User_List": named, "Host_List": [{"hostname": "ALL"}]}]}, indent=4)
     monkeypatch.setattr(Context, "must", lambda *_, **__: told)  # STAND-IN for cvtsudoers, as below
     rules = {"/etc/sudoers": sudoers, "/etc/doas.conf": DOAS} if sudoers else {}
     context = write(tmp_path, **{"/etc/passwd": PASSWD, "/etc/group": GROUP, **rules})
@@ -205,10 +205,29 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
     wanted = HostbasedLogins("user-ssh", (OwnedFile("/etc/ssh/sshd_config.d/x.conf", text),))
     (one,) = wanted.here(context).by_path().values()
     lines = [line for line in said(wanted) if line != "load_sshd"]
-    play(tmp_path, lines, 'cvtsudoers() { grep -v ^Defaults "${*: -1}"; }')
+    play(tmp_path, lines, f"cvtsudoers() {{ [ $1$2$3 = -e-fjson ] && cat <<'END'\n{told}\nEND\n}}")
     (made,) = texts(tmp_path, one.path)
     assert refused(one.text) <= refused(made)
     assert len(refused(one.text)) > 2 * bool(sudoers)
+
+
+@pytest.mark.parametrize(
+    ("program", "rules"),
+    [
+        ("cvtsudoers() { return 1; }", {}),
+        ("cvtsudoers() { echo '{}'; }", {"/etc/nsswitch.conf": "sudoers: files sss\n"}),
+        ("cvtsudoers() { echo '{}'; }", {"/etc/sudo.conf": "Plugin sudoers_policy sudoers.so sudoers_file=/x\n"}),
+    ],
+    ids=["cvtsudoers fails", "a directory", "another file"],
+)
+def test_rules_of_sudo_that_cannot_be_read_on_a_host_then_everybody_is_refused_as_slurmfab_does(
+    tmp_path: Path, program: str, rules: dict[str, str]
+) -> None:
+    write(tmp_path, **{"/etc/passwd": PASSWD, "/etc/group": GROUP, "/etc/sudoers": "root ALL=ALL\n", **rules})
+    text = f"{REFUSED_HERE}Match User *\n    HostbasedAuthentication yes\n"
+    wanted = HostbasedLogins("user-ssh", (OwnedFile("/etc/ssh/sshd_config.d/x.conf", text),))
+    play(tmp_path, [line for line in said(wanted) if line != "load_sshd"], program)
+    assert "Match User *\n    HostbasedAuthentication no\n" in texts(tmp_path, "/etc/ssh/sshd_config.d/x.conf")[0]
 
 
 NEEDS = """\
