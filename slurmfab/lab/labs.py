@@ -281,9 +281,12 @@ def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.
         more = ["--time"] if power.TIME_NAMESPACE.exists() else []
         command = ["nsenter", "--target", str(pid), *ENTER, *more, *command]
     try:
-        return run_bounded(command, text, RUN_SECONDS)
+        done = run_bounded(command, text, RUN_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise LabError(f"{host}: `{' '.join(argv)[:300]}` does not end within {RUN_SECONDS} s.") from error
+    if lab.spec.private_users and done.returncode and done.stderr.startswith(private_users.NOT_ASKED):
+        raise LabError(f"{host}: {done.stderr.strip()}")
+    return done
 
 
 def kill_host(lab: Lab, host: str) -> None:

@@ -39,7 +39,9 @@ OPTIONS = (
 OF_NETWORK = {"ip_unprivileged_port_start": "0", "ping_group_range": "0 2147483647"}
 """Settings in /proc/sys/net/ipv4 of such a host's network namespace: ports below 1024, and ping, are for everybody."""
 
-ASKED = "run/slurmfab-lab"  # the socket of a host's init, below its root, that takes commands
+ASKED = "run/lab-run"  # the socket of a host's init, below its root, that takes commands
+
+NOT_ASKED = "The host cannot be asked: "  # the beginning of what `run` says where it has run nothing
 
 MOST_PROCESSES = 8192  # of one host
 
@@ -384,7 +386,7 @@ if __name__ == "__main__":
         known[sys.argv[1]](*sys.argv[2:])
     except OSError as error:
         if sys.argv[1] in ("run", "change"):
-            sys.exit(f"The host cannot be asked: {error}")
+            sys.exit(f"{NOT_ASKED}{error}")
         sys.exit(
             f"The hosts cannot have users of their own: {error.filename}: {error.strerror}. "
             "That needs Linux 5.19 or newer, and 6.3 for a tmpfs."
