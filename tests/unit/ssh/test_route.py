@@ -46,6 +46,19 @@ def test_the_cluster_file_wins_over_ssh_config() -> None:
     assert way.gateway.host == "jump"
 
 
+def test_ssh_config_of_the_address_counts_where_that_of_the_name_says_nothing(tmp_path: Path) -> None:
+    for name in ("of_name", "of_address"):
+        (tmp_path / name).touch()
+    said = config(
+        f"Host n1\n  User bob\n  IdentityFile {tmp_path}/of_name\n"
+        f"Host 10.0.0.*\n  User eve\n  Port 2222\n  IdentityFile {tmp_path}/of_address\n"
+    )
+    named, other = to_host("n1", Ssh(), "10.0.0.1", said), to_host("n2", Ssh(), "10.0.0.2", said)
+    assert (named.user, named.port, named.keys) == ("bob", 2222, (f"{tmp_path}/of_name", f"{tmp_path}/of_address"))
+    assert (other.user, other.port, other.keys) == ("eve", 2222, (f"{tmp_path}/of_address",))
+    assert to_host("n1", Ssh(), "10.9.9.9", said).port == 22
+
+
 def test_an_endpoint_wins_over_everything_for_its_host_alone() -> None:
     ssh = Ssh(user="admin", port=2200, endpoints={"n1": "eve@127.0.0.1:2201"})
     assert to_host("n1", ssh, "10.0.0.1", NOTHING) == Route("n1", "127.0.0.1", "eve", 2201)
