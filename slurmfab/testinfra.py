@@ -47,7 +47,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def site_hosts(config: pytest.Config) -> SiteHosts:
     """The hosts that the command line names; each is connected to when the first check needs it."""
     known = loading.load_named(config.getoption("cluster"))
-    password = hidden_input.ask("sudo password: ") if config.getoption("ask_sudo_password") else ""
+    password = ""
+    if config.getoption("ask_sudo_password"):
+        capture = config.pluginmanager.getplugin("capturemanager")
+        capture.suspend(in_=True)  # the password may come from standard input
+        password = hidden_input.ask("sudo password: ")
+        hidden_input.show()
+        capture.resume()
     transport, sudo = session.ssh_to(known), SudoPassword(None, password)
     config.add_cleanup(transport.close)
 

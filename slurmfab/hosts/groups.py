@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any, SupportsIndex
 
 import fabric
+import fabric.runners
 import paramiko
 from fabric.exceptions import GroupException
 from fabric.group import GroupResult
@@ -79,6 +81,24 @@ def settings() -> fabric.Config:
     return fabric.Config(ssh_config=paramiko.SSHConfig(), overrides={"run": {"in_stream": False}})
 
 
+class Remote(fabric.runners.Remote):  # type: ignore[misc]
+    """Fabric's runner, for which a command that ends before it has read all input is no error, and which shows no
+    question of sudo's, since it is answered already."""
+
+    def _write_proc_stdin(self, data: bytes) -> None:
+        with suppress(OSError):  # where the connection was lost, those who read the output say so
+            super()._write_proc_stdin(data)
+
+    def write_our_output(self, stream: Any, string: str) -> None:
+        """Show some output."""
+        super().write_our_output(stream, string.replace(SUDO_PROMPT, ""))
+
+    def generate_result(self, **kwargs: Any) -> Any:
+        """The result of the command."""
+        said = {name: kwargs[name].replace(SUDO_PROMPT, "") for name in ("stdout", "stderr")}
+        return super().generate_result(**{**kwargs, **said})
+
+
 class Connection(fabric.Connection):  # type: ignore[misc]
     """Fabric's connection to a host of the cluster, over slurmfab's own way there.
 
@@ -118,6 +138,9 @@ class Connection(fabric.Connection):  # type: ignore[misc]
             except InputError as error:
                 raise Refused(str(error)) from error
             self.transport = transport_of(self.client)
+
+    def _remote_runner(self) -> Remote:
+        return Remote(context=self, inline_env=self.inline_ssh_env)
 
     def sudo(self, command: str, **kwargs: Any) -> Any:
         """Run a command as root, or as `user`, with the password of `deploy`, which is asked for when sudo wants it.

@@ -28,6 +28,7 @@ def driver(c):
 
 @task
 def become(c, on="all"):
+    hosts(on).sudo("true")
     for one, done in hosts(on).sudo("id -un", hide=True).items():
         print(one.host, done.stdout.strip())
 
@@ -56,10 +57,10 @@ def argv(program: str, *words: str) -> list[str]:
 
 
 def call(
-    program: str, place: Path, environment: Mapping[str, str], *words: str, home: Path | None = None
+    program: str, place: Path, environment: Mapping[str, str], *words: str, home: Path | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Call `fab` or `slurmfab` in the directory of the fabfile, which is the home directory unless another one is."""
+    """Call a program in the directory of the fabfile, which is the home directory unless another one is."""
     return subprocess.run(
-        argv(program, *words), cwd=place, env={**environment, "HOME": str(home or place)}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=300, check=False,
+        argv(program, *words), cwd=place, env={**environment, "HOME": str(home or place)}, input=stdin,
+        capture_output=True, text=True, timeout=300, check=False, start_new_session=True,
     )  # fmt: skip

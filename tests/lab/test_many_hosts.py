@@ -233,6 +233,14 @@ def test_tasks_when_typed_into_the_fabfile_of_a_first_contact_then_both_programs
         assert told(*words) == answer, words
 
 
+def test_a_command_with_much_input_when_it_reads_none_of_it_then_its_exit_code_is_told(
+    deployed_lab: DeployedLab, site: Path
+) -> None:
+    for command, code in {"true": 0, "exit 7": 7}.items():
+        words = ("-H", "n1", "--", command)
+        ended(own_tasks.call("slurmfab", site, environment(deployed_lab), *words, stdin="line\n" * 200_000), code)
+
+
 @pytest.mark.parametrize("program", own_tasks.PROGRAMS)
 def test_tasks_of_the_site_when_a_host_is_off_then_the_others_are_done_and_the_exit_code_is_1(
     deployed_lab: DeployedLab, site: Path, off: str, program: str

@@ -174,12 +174,27 @@ def test_sudo_with_a_password_when_a_task_of_the_site_needs_it_then_it_is_asked_
         code, said = at_a_terminal(caller, *option, "become", answers=[password(hosts)])
         assert (code, said.splitlines()[-len(ALL) :]) == (0, roots), said
         assert password(hosts).strip() not in said
+        assert "slurmfab asks sudo" not in said
     answers = ["not-the-password\n", password(hosts)]
     code, said = at_a_terminal(caller, "--prompt-for-sudo-password", "become", answers=answers)
     assert (code, said.splitlines()[-len(ALL) :]) == (0, roots), said
     assert "sudo does not accept this password. Try again." in said
     silent = ended(own_tasks.call(program, person.directory, person.environment, "become", home=person.home), 1)
     assert "sudo asks for a password; give it with --prompt-for-sudo-password" in words_of(silent)
+
+
+def test_sudo_with_a_password_when_pytest_runs_own_checks_then_it_may_come_by_standard_input(
+    hosts: DeployedLab, person: Person
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    checks = person.cluster_file.parent / "checks"
+    checks.mkdir()
+    (checks / "test_root.py").write_text("def test_root(host):\n    assert host.check_output('id -un') == 'root'\n")
+    words = ("-q", "-p", "slurmfab.testinfra", "--ask-sudo-password", str(checks))
+    done = own_tasks.call(
+        "pytest", person.directory, person.environment, *words, home=person.home, stdin=password(hosts)
+    )
+    assert f"{len(ALL)} passed" in ended(done, 0).stdout
 
 
 def test_sudo_with_a_wrong_password_when_there_is_a_terminal_then_asks_again_and_shows_neither(

@@ -44,14 +44,16 @@ def told(error: ParseError, tasks: Collection) -> str:
         reason = f"{name} needs {str(needed[0].name).upper()}: {needed[0].help}" if needed else str(error)
         return f"{reason.rstrip('!.')}.{see}"
     word, flags = found[1], [*context.flags] if context else []
+    is_command = context and any(one.name == "command" for one in context.positional_args)
+    quote = f" A command is one word, in quotes: {FAB} {name} 'df -h /tmp'." if is_command else ""
     if word.startswith("-"):
-        return no_option(name or FAB, word, flags)
+        return f"{no_option(name or FAB, word, flags)}{quote}"
     near = meant(word, [*tasks.task_names, *(alias for aliases in tasks.task_names.values() for alias in aliases)])
     if isinstance(getattr(sys.modules.get("fabfile"), word.replace("-", "_"), None), Task):
         near = f" The fabfile has it, and does not add it: namespace.add_task({word.replace('-', '_')})."
     if not name or near:
         return f"There is no task {word}.{near} All tasks: {FAB} --list."
-    option = next((f" It goes by {one} {word}." for one in FOR_WORDS if one in flags), "")
+    option = quote or next((f" It goes by {one} {word}." for one in FOR_WORDS if one in flags), "")
     option = f" A command stands behind --: {FAB} {name} ... -- {word}." if getattr(tasks[name], "rest", "") else option
     return f"{name} takes no further word, but here is {word}.{option}{see}"
 

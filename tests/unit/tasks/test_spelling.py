@@ -40,6 +40,8 @@ from slurmfab.cli.tasks.spelling import told
             "ssh n1 uptime",
             "ssh takes no further word, but here is uptime. A command stands behind --: fab ssh ... -- upt",
         ),
+        ("run ls /tmp", "run takes no further word, but here is /tmp. A command is one word, in quotes: fab run 'df"),
+        ("run id -un", " See: fab run --help. A command is one word, in quotes: fab run 'df -h /tmp'."),
         ("-e deploy", "fab has no option -e. See: fab --help."),
         ("deploy --hosts", "--hosts needs a value. See: fab deploy --help."),
         ("deploy --yes=no", "deploy takes no further word, but here is no."),
