@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, ended, eventually, succeeded
 from lab_user import words_of
-from power_switch import PASSWORD, SITES, PowerSwitch, switched
+from power_switch import PASSWORD, PLACE, SITES, PowerSwitch, switched
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -33,6 +33,11 @@ DRAIN = "scontrol update NodeName=n2 State=DRAIN Reason='loose cable'"
 SUSPEND = "runuser -u slurm -- /usr/local/lib/slurmfab/suspend n2; echo $?"
 STAYS = "hostname >/tmp/where; sleep 600"
 """A job that keeps its node awake until it is cancelled."""
+
+KEPT = "/var/lib/slurm/slurmctld"
+SAVE = f"systemctl stop slurmctld; cp -a {KEPT} /root/before; systemctl start slurmctld"
+FORGET = f"systemctl stop slurmctld; rm -r {KEPT}; cp -a /root/before {KEPT}; systemctl start slurmctld"
+RECOVERED = "journalctl -q -u slurmfab-recovery -o cat | grep -c 'n1 answers, and slurmctld'"
 
 LEFT = (
     "grep -i suspend /etc/slurm/slurm.conf; ls -d /etc/slurmfab-power* /usr/local/lib/slurmfab/power "
@@ -134,6 +139,24 @@ def test_programs_of_the_site_are_called_with_the_node(sleepers: Sleepers) -> No
     sleepers.until_asleep("n1")
     assert sleepers.switch.done[-1] == "site-off n1"
     assert sleepers.hosts.on("n2", "ls /etc/sudoers.d | grep -c slurmfab", check=False) == "0"
+
+
+def test_a_node_whose_waking_slurmctld_had_not_saved_is_in_service_without_a_hand(sleepers: Sleepers) -> None:
+    hosts = sleepers.hosts
+    eventually(lambda: lab.load(hosts.lab.name).host("n1").pid is None, "n1 was not switched off")
+    job = hosts.on("ctl", AS_SLURM + f"sbatch --parsable -w n1 -o /dev/null --wrap '{STAYS}'")
+    hosts.until("ctl", f"cat {PLACE}/n1", "on", patience=90)
+    hosts.on("ctl", SAVE)
+    hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING", patience=90)
+    hosts.on("ctl", FORGET)
+    assert "POWERING_UP" in sleepers.state("n1")
+    in_service = "State=MIXED", "State=ALLOCATED", "State=IDLE"
+    eventually(lambda: sleepers.state("n1") in in_service, lambda: sleepers.state("n1"), 60)
+    assert hosts.on("ctl", RECOVERED) == "1"
+    # Slurm has the job wait again where it had not saved either that it had started it.
+    assert hosts.on("ctl", f"squeue -h -j {job} -o %T") in ("PENDING", "CONFIGURING", "RUNNING")
+    hosts.on("ctl", f"scancel {job}")
+    sleepers.until_asleep("n1")
 
 
 def test_without_the_key_sleeping_nodes_are_woken_and_nothing_is_left(sleepers: Sleepers) -> None:
