@@ -65,7 +65,7 @@ def test_numbers_of_hosts_are_nobodys_in_the_directory(
 ) -> None:
     """no entry of the directory has a number or a name of a host's own users and groups, and SSSD shows none"""
     assert cluster.directory is not None
-    asked = guard(cluster.directory.sssd, lock)
+    asked = guard(cluster, lock, directory_host.name)
     done = directory_host.run("python3 -I -c %s", inspect.getsource(ldap_probe), stdin=asked, seconds=SECONDS)
     found = json_objects.parse(done.stdout.encode())
     assert found, f"numbers cannot be compared: {last_words(done)}. Repair: {deploy(directory_host.name)}"

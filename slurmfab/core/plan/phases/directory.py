@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from slurmfab.base.paths import SSSD_CONF, UNIT_FILES
 from slurmfab.cluster.facts import HostFacts
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.directory import MIN_ID, NUMBERS_END, Sssd
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS, SERVICES, SYSTEM_NAMES
@@ -83,7 +85,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     A change of an earlier run that was never proved, and that the host could not take back itself, is taken back first.
     """
     if plan_input.cluster.directory is not None:
-        asked = guard(plan_input.cluster.directory.sssd, plan_input.lock, host, plan_input.facts[host])
+        asked = guard(plan_input.cluster, plan_input.lock, host, plan_input.facts[host])
         return LoginGuard(proved=False), DirectoryService(OF, files(plan_input, host), asked)
     return (LoginGuard(proved=False), DirectoryService(OF, ())) if plan_input.owns(host, OF) else ()
 
@@ -126,7 +128,7 @@ def homes(plan_input: PlanInput, sssd: Sssd) -> tuple[str, ...]:
 def settings(plan_input: PlanInput, host: str, sssd: Sssd) -> str:
     """The text of sssd.conf(5), with the password of the entry as which SSSD searches."""
     facts = plan_input.facts[host]
-    users, groups = (guarded(sssd, plan_input.lock, kind, host, facts) for kind in KINDS)
+    users, groups = (guarded(plan_input.cluster, plan_input.lock, kind, host, facts) for kind in KINDS)
     bases = {"ldap_schema": "ad"} if sssd.type == "ad" else search_bases(sssd, users, groups)
     values = {
         "sssd": sssd,
@@ -146,14 +148,23 @@ def own_names(names: Mapping[int, str]) -> tuple[str, ...]:
     return tuple(names[one] for one in sorted(names) if one < FIRST_OF_PEOPLE and NAME.fullmatch(names[one]))
 
 
-def guarded(sssd: Sssd, lock: Lock, kind: Kind, host: str = "", facts: HostFacts | None = None) -> Guarded:
-    """The numbers and names that are taken on a host, or on another one: what uses Slurm there comes here, too."""
+def guarded(cluster: Cluster, lock: Lock, kind: Kind, host: str = "", facts: HostFacts | None = None) -> Guarded:
+    """The numbers and names that are taken on a host, on a controller, or on most hosts: jobs go from one to others.
+
+    What one node alone says counts there alone: its root could hide any user of the directory from all.
+    """
+    assert cluster.directory is not None, "they are asked for with a directory"
+    sssd = cluster.directory.sssd
     names = (*(SYSTEM_NAMES if kind == "uid" else POWERFUL_GROUPS), *SERVICES)
     ids = ((number, number, name.rpartition(".")[0]) for name, number in lock.ids.items() if name.endswith(f".{kind}"))
     found, own = [*SYSTEMS, *ids], list[str]()
     of_host = {name: one.own_numbers for name, one in lock.hosts.items()}
-    for name, rows in {**of_host, **({host: facts.own_numbers} if facts else {})}.items():
-        taken = [row for row in rows if row[0] == kind and row[1:3] != (NOBODY, NOBODY)]
+    of_host |= {host: facts.own_numbers} if facts else {}
+    said = Counter(row for rows in of_host.values() for row in {*rows})
+    for name, rows in of_host.items():
+        counts_all = name == host or name in cluster.controllers
+        heard = [row for row in rows if counts_all or 2 * said[row] > len(of_host)]
+        taken = [row for row in heard if row[0] == kind and row[1:3] != (NOBODY, NOBODY)]
         found += [(first, last, f"{whose} of {name}") for _, first, last, whose in taken]
         own += [whose for _, first, _, whose in taken if NAME.fullmatch(whose) and (first or whose not in sssd.admins)]
     if kind == "gid" and facts:
@@ -162,9 +173,11 @@ def guarded(sssd: Sssd, lock: Lock, kind: Kind, host: str = "", facts: HostFacts
     return Guarded(tuple(sorted(numbers.values())), tuple(dict.fromkeys((*names, *own))))
 
 
-def guard(sssd: Sssd, lock: Lock, host: str = "", facts: HostFacts | None = None) -> str:
+def guard(cluster: Cluster, lock: Lock, host: str = "", facts: HostFacts | None = None) -> str:
     """What a host, which adds its own numbers, asks the directory for, in JSON (`ldap_probe.collisions`)."""
-    users, groups = (guarded(sssd, lock, kind, host, facts) for kind in KINDS)
+    assert cluster.directory is not None, "they are asked for with a directory"
+    sssd = cluster.directory.sssd
+    users, groups = (guarded(cluster, lock, kind, host, facts) for kind in KINDS)
     above = (NUMBERS_END, 1 << 62, "none: programs take it for a negative number")
     below = (-1, -1, "") if sssd.min_id else (-1 << 62, MIN_ID - 1, "")
     is_ldap, of = sssd.type == "ldap", (("user", users), ("group", groups))

@@ -12,6 +12,7 @@ import re
 from typing import Any, Dict, Iterable, List
 
 from slurmfab.on_hosts.agent.compiled import DIRECTORY, Compiled
+from slurmfab.on_hosts.agent.core.language import is_roots_alone
 
 REMEMBERED, EXAMPLE = "slurm-versions.json", "slurm-versions.conf"
 ANY_CONF = b"ClusterName=any\nSlurmctldHost=localhost\n"
@@ -40,7 +41,9 @@ def read(root: str, programs: Iterable[str]) -> Dict[str, str]:
 
 
 def mark(path: str) -> str:
-    """What changes when a program is replaced; empty for none. Links are followed: Debian's are alternatives."""
+    """What changes when a program is replaced; empty for none, or if users put it there. Links are followed."""
+    if path.startswith("/usr/local/") and not is_roots_alone(os.path.dirname(path)):
+        return ""
     try:
         status = os.stat(path)
     except OSError:

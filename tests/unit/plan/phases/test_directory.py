@@ -85,45 +85,50 @@ def test_servers_are_proved_and_members_of_the_groups_alone_log_in() -> None:
     assert (found["sudo_provider"], found["autofs_provider"], found["ldap_deref_threshold"]) == ("none", "none", "0")
 
 
-@pytest.mark.parametrize("host", ["n1", "n2"])
-def test_numbers_and_names_of_a_host_are_left_out_on_all_hosts(host: str) -> None:
-    own = (("uid", 20001, 20001, "cloud"),)
+@pytest.mark.parametrize(
+    ("having", "where"),
+    [({"c1"}, {"c1", "n1", "n2"}), ({"n1", "n2"}, {"c1", "n1", "n2"}), ({"n1"}, {"n1"})],
+    ids=["the controller", "most hosts", "one node"],
+)
+def test_numbers_and_names_of_the_controller_or_of_most_hosts_are_left_out_on_all_and_those_of_a_node_there_alone(
+    having: set[str], where: set[str]
+) -> None:
     known = wanted(SSSD)
-    facts = {**known.facts, "n1": dataclasses.replace(known.facts["n1"], own_numbers=own)}
+    own = (("uid", 20001, 20001, "cloud"),)
+    facts = {
+        host: dataclasses.replace(one, own_numbers=own) if host in having else one for host, one in known.facts.items()
+    }
     known = dataclasses.replace(known, facts=facts, lock=pin(known.cluster, known.lock, facts))
-    users = domain(known, host)["ldap_user_search_base"]
-    for taken in (
-        "(uidNumber<=9999)",
-        "(gidNumber<=9999)",
-        "(uidNumber>=2147483648)",
-        "(uidNumber=20001)",
-        "(uid=cloud)",
-    ):
-        assert taken in users
-    assert "(uidNumber=64030)" in users, "slurm's"
-    assert "(&(uidNumber>=61184)(uidNumber<=65519))" in users, "of services that systemd starts"
-    asked = json.loads(directory.guard(known.cluster.directory.sssd, known.lock))  # type: ignore[union-attr]
-    assert [20001, 20001, "cloud of n1"] in asked["uid"]
-    assert "cloud" in asked["names"]["user"]
+    for host in facts:
+        users = domain(known, host)["ldap_user_search_base"]
+        for taken in ("(uidNumber<=9999)", "(gidNumber<=9999)", "(uidNumber>=2147483648)"):
+            assert taken in users
+        assert "(uidNumber=64030)" in users, "slurm's"
+        assert "(&(uidNumber>=61184)(uidNumber<=65519))" in users, "of services that systemd starts"
+        assert [one in users for one in ("(uidNumber=20001)", "(uid=cloud)")] == [host in where] * 2
+        asked = json.loads(directory.guard(known.cluster, known.lock, host))
+        assert any(row[0] == 20001 for row in asked["uid"]) is (host in where)
+        assert ("cloud" in asked["names"]["user"]) is (host in where)
 
 
 def test_names_that_hosts_give_rights_to_are_left_out_on_all_hosts_unless_the_file_means_them() -> None:
     own = (("uid", 0, 0, "alice"), ("gid", 0, 0, "netdev"), ("gid", 0, 0, "admins"))
     known = wanted(SSSD + "    admins: [admins]\n", gids={0: "root", 50: "staff", 100: "users"}, own_numbers=own)
     known = dataclasses.replace(known, lock=pin(known.cluster, known.lock, known.facts))
-    sssd = known.cluster.directory.sssd  # type: ignore[union-attr]
     found = domain(known, "n1")
     assert "(uid=alice)" in found["ldap_user_search_base"]
     assert "(uidNumber=0)" not in found["ldap_user_search_base"], "it is below min_id"
     for name in ("netdev", "staff", "users"):
         assert f"(cn={name})" in found["ldap_group_search_base"]
     assert "(cn=admins)" not in found["ldap_group_search_base"]
-    asked = json.loads(directory.guard(sssd, known.lock, "n1", known.facts["n1"]))
+    asked = json.loads(directory.guard(known.cluster, known.lock, "n1", known.facts["n1"]))
     assert "alice" in asked["names"]["user"]
     assert {"netdev", "staff", "users"} <= {*asked["names"]["group"]}
     assert {"sudo", "root"} <= {*asked["silent"]["group"]}
     assert not {"admins", "sudo"} & {*asked["names"]["group"]}
-    assert "alice" in json.loads(directory.guard(sssd, known.lock))["names"]["user"], "of the check, by the lock"
+    assert "alice" in json.loads(directory.guard(known.cluster, known.lock))["names"]["user"], (
+        "of the check, by the lock"
+    )
 
 
 def test_netgroups_and_services_are_none_of_the_directorys_unless_the_file_asks_for_them() -> None:
@@ -163,7 +168,7 @@ def test_a_search_base_of_the_site_keeps_its_own_filter_beside_slurmfabs(base: s
 
 
 def test_entries_below_the_lowest_number_are_told_unless_the_file_says_it() -> None:
-    told, silent = (json.loads(directory.guard(one.cluster.directory.sssd, one.lock)) for one in (  # type: ignore[union-attr]
+    told, silent = (json.loads(directory.guard(one.cluster, one.lock)) for one in (
         wanted(SSSD), wanted(SSSD + "    min_id: 20000\n    ignored: [printers]\n")
     ))  # fmt: skip
     assert any(first <= 5001 <= last and not whose for first, last, whose in told["uid"])
