@@ -134,6 +134,7 @@ def drain_strangers(run: Run, known: Collection[str]) -> None:
         return
     try:
         change(run, "drain", run.controller, NodeDrain(nodes, STRANGERS, stamp(), for_change=True))
+        run.doubted.update(dict.fromkeys(nodes, ""))  # once is enough
         run.progress.line(f"{fold(nodes)}: drained: {STRANGERS}. Once that is right: {FAB} resume {fold(nodes)}.")
     except SlurmfabError as error:
         run.progress.line(f"{fold(nodes)}: could not be drained ({error}), and jobs of users may run as others there.")
