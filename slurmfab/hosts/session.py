@@ -96,7 +96,8 @@ class Stream(Protocol):
 
 
 _LANGUAGE = " ".join(f"{name}={value}" for name, value in ENGLISH.items())
-SUDO = f"/usr/bin/env {_LANGUAGE} sudo -S -p {quoted(SUDO_PROMPT.replace('%', '%%'))}"
+SUDO_PROGRAM = "/usr/bin/sudo"  # not one of /usr/local, where users may be let in (staff), which would get the password
+SUDO = f"/usr/bin/env {_LANGUAGE} {SUDO_PROGRAM} -S -p {quoted(SUDO_PROMPT.replace('%', '%%'))}"
 """How sudo is called: in another language PAM's prompt would take the place of ours (sudo(8), -p)."""
 
 

@@ -16,7 +16,7 @@ from slurmfab.hosts.fan_out import overdue
 from slurmfab.hosts.hidden_input import hidden_input
 from slurmfab.hosts.login_shells import in_sh
 from slurmfab.hosts.relays import END_SECONDS, Relays, tell_on_standard_error
-from slurmfab.hosts.session import SILENCE_SECONDS, Line, Session, command
+from slurmfab.hosts.session import SILENCE_SECONDS, SUDO_PROGRAM, Line, Session, command
 from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.on_hosts.agent.core.lifeline import HEARTBEAT
 from slurmfab.on_hosts.agent.main import MODULE_OF, STAGED, STREAMED
@@ -376,7 +376,7 @@ class SshTransport:
 
     def install_python(self, host: str) -> None:
         """Install python3 with apt-get; sudo reads the password from standard input if it asks."""
-        sudo = "sudo -S -p '' " if self.routes[host].become else ""
+        sudo = f"{SUDO_PROGRAM} -S -p '' " if self.routes[host].become else ""
         channel = self.execute(host, f"{sudo}{in_sh(INSTALL_PYTHON)}")
         deadline = time.monotonic() + PYTHON_SECONDS
         received = b""

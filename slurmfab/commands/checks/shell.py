@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from slurmfab.base.errors import HostError, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
 from slurmfab.commands.checks.exchange import LOOP, Exchange
 from slurmfab.hosts.login_shells import announcement, in_sh, quoted
+from slurmfab.hosts.session import SUDO_PROGRAM
 from slurmfab.hosts.sudo_password import NEEDED, WRONG, refusal
 from slurmfab.on_hosts.agent.core.language import SITE_SETTINGS
 
@@ -200,7 +201,7 @@ class SshShell:
         if not self.become:
             return f"exec {ENVIRONMENT} {announced}"
         prompt = quoted(PROMPT.decode().replace("%", "%%"))
-        return f"exec {LANGUAGE} sudo -S -p {prompt} -- {ENVIRONMENT} {announced}"
+        return f"exec {LANGUAGE} {SUDO_PROGRAM} -S -p {prompt} -- {ENVIRONMENT} {announced}"
 
     def _become(self, exchange: Exchange) -> None:
         """Wait until the command runs as root; the password is sent only after sudo's prompt, never to the command.

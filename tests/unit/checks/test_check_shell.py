@@ -123,7 +123,7 @@ def sudo(tmp_path: Path) -> Callable[[str], str]:
     def make(words: str) -> str:
         (tmp_path / "sudo").write_text(SUDO.format(words=words))
         (tmp_path / "sudo").chmod(0o755)
-        return f'PATH={tmp_path}:$PATH; exec sh -c "$1"'
+        return f'PATH={tmp_path}:$PATH; exec sh -c "$(printf %s "$1" | sed s#/usr/bin/sudo#sudo#)"'
 
     return make
 

@@ -151,7 +151,16 @@ def test_the_greeting_is_the_one_that_the_boot_code_prints() -> None:
 def test_the_command_line_is_constant_and_has_nothing_but_the_boot_code(become: bool) -> None:
     words = shlex.split(command(become=become))
     sudo = (
-        ["/usr/bin/env", "LC_ALL=C.UTF-8", "LANGUAGE=", "sudo", "-S", "-p", SUDO_PROMPT.replace("%", "%%"), "--"]
+        [
+            "/usr/bin/env",
+            "LC_ALL=C.UTF-8",
+            "LANGUAGE=",
+            "/usr/bin/sudo",
+            "-S",
+            "-p",
+            SUDO_PROMPT.replace("%", "%%"),
+            "--",
+        ]
         if become
         else []
     )

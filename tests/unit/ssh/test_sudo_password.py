@@ -119,7 +119,8 @@ from slurmfab.hosts.sudo_password import SudoPassword
 class Local:
     def __init__(self):
         self.process = subprocess.Popen(
-            ["sh", "-c", command(become=True)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            ["sh", "-c", command(become=True).replace("/usr/bin/sudo", "sudo")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
         )
         self.sendall = self.process.stdin.write
         self.recv = self.process.stdout.read
