@@ -175,6 +175,17 @@ class PlanInput(LocalInput):
         found = differences({name: before[name] for name in before if name not in right}, after, self.is_same_host)
         return (*found, *self.site_differences) if self.controller_facts.slurm_conf else found
 
+    def is_files_change(self, node: str) -> bool:
+        """Whether the cluster file now says otherwise than Slurm's files what a node in service is.
+
+        What is wrong with such a node is most often a mistake in the file; else it is what the node says of itself.
+        """
+        if node not in self.conf_before.nodes:
+            return False
+        said = {key.lower() for key in self.cluster.settings_of(node)}
+        found = (one for one in self.differences if node in one.nodes and not one.is_added)
+        return any(one.kind not in (SETTING, FILE) and (one.key.lower() in said or not one.key) for one in found)
+
     @property
     def keeps_files(self) -> bool:
         """Whether Slurm's files stay as they are on all hosts (`keep_files`): the primary controller has some."""

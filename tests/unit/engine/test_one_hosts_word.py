@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import FakeHosts, cluster, lost_words, prepared, run_over, with_key
 
-from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.cluster.facts import Account, Cgroup, ClusterMark, SlurmUse
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.engine.converge import deploy, dry_run
@@ -109,6 +109,26 @@ def test_what_a_host_once_said_of_its_memory_is_in_the_way_of_that_host_alone_al
         assert list(run.failed_hosts) == ([] if chosen else ["n1"]), run.failed_hosts
         assert report.exit_code == (0 if chosen else 3)
         assert "the cluster file gives RealMemory=12000, and the lock has 8000" in said.getvalue()
+
+
+@pytest.mark.parametrize(("there", "is_mistake"), [(12000, False), (15000, True)])
+def test_more_than_a_node_in_service_has_is_a_mistake_in_the_file_if_the_file_has_changed_and_else_the_nodes_word(
+    there: int, is_mistake: bool
+) -> None:
+    wanted = cluster(FOUR.replace('{hosts: "n[1-3]"}', '{hosts: n1, RealMemory: 12000}, {hosts: "n[2-3]"}'))
+    assert KNOWN.hardware is not None
+    small = dataclasses.replace(KNOWN.hardware, RealMemory=8000)
+    facts = with_key(wanted)
+    lied = {**facts, "n1": dataclasses.replace(facts["n1"], hardware=small)}
+    conf = f"ClusterName=lab\nNodeName=n1 RealMemory={there}\nNodeName=n[2-3]\n"
+    facts["c1"] = dataclasses.replace(facts["c1"], slurm_conf=conf)
+    run = run_over(FakeHosts(facts), wanted, (), pin(wanted, Lock(), lied))
+    if is_mistake:
+        with pytest.raises(InputError, match="n1: the cluster file gives RealMemory=12000, and the lock has 8000"):
+            dry_run(run)
+    else:
+        dry_run(run)
+        assert list(run.failed_hosts) == ["n1"]
 
 
 def test_a_node_in_service_where_a_new_users_number_is_somebody_elses_is_drained_before_the_user_is_made() -> None:

@@ -139,7 +139,9 @@ def refuse_unknown_keys(plan_input: PlanInput) -> None:
     if found:
         refused = KeysRefused(tuple(found), f"Change that in the cluster file{or_upgrade(plan_input)}.")
         older = [host for host in plan_input.members if plan_input.slurm_of(host) < plan_input.slurm_version]
-        if older and not of_newest:
+        keys = {one.partition(":")[0].rpartition(".")[2] for one in found}
+        # A key that is new in the cluster file is a mistake there; else a host says that it has an older Slurm now.
+        if older and not of_newest and all(map(plan_input.setting_before, keys)):
             told = f"its Slurm is {plan_input.oldest_slurm}, as it says, which does not know this: {' '.join(found)}"
             refused.objections = (Objection((*older,), f"{told} {FAB} upgrade brings a newer one.", about=VERSION),)
         raise refused

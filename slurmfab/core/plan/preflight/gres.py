@@ -45,11 +45,11 @@ def unfit(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[
 
 def refuse_unfit(plan_input: PlanInput) -> None:
     """Refuse, by InputError, GPUs that the lock does not hold, and a missing AutoDetect plugin."""
-    complaints = []
+    complaints: list[Objection | str] = []
     for node in plan_input.heard(plan_input.compute_nodes):
         settings = plan_input.cluster.settings_of(node)
         complaints += [
-            Objection((node,), reason)
+            f"{node}: {reason}" if plan_input.is_files_change(node) else Objection((node,), reason)
             for reason in (_too_many(plan_input, node, settings), _no_plugin(plan_input, node, settings))
             if reason
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from slurmfab.base.hostlist import fold
 from slurmfab.base.objections import Objection, objected
 from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm.node import Kind, Node
@@ -34,7 +35,10 @@ def refuse_unfit(plan_input: PlanInput) -> None:
             seen[node.kind] = tuple(excess(node, plan_input.cluster.memory_margin))
         for claim in seen.get(node.kind, ()):
             found.setdefault(complaint(plan_input, name, claim), []).append(name)
-    objected(Objection((*nodes,), reason) for reason, nodes in found.items())
+    objected(
+        f"{fold(nodes)}: {reason}" if any(map(plan_input.is_files_change, nodes)) else Objection((*nodes,), reason)
+        for reason, nodes in found.items()
+    )
 
 
 class Claim(NamedTuple):
