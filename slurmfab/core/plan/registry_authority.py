@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SKEW = timedelta(days=1)  # how far ahead of this machine's a host's clock may have been
 NO_ADDRESSES = ["0.0.0.0/0", "::/0"]  # what an authority excludes that vouches for names alone
 
-NO_NAME = "registry.invalid"  # a name that no server has (RFC 6761, 6.4), for a registry that has addresses alone
 
 NO_USES = (
     "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
@@ -49,9 +48,9 @@ def certified(plan_input: PlanInput) -> tuple[str, ...]:
     registry = plan_input.cluster.registry
     assert registry is not None, "only a registry has names"
     host = registry.host
-    names = {host, plan_input.address(host), trusted_address(plan_input, host, registry.address or "")}
-    # Without a name among the constraints, an authority may vouch for every name (RFC 5280, 4.2.1.10).
-    return tuple(sorted(names if any(family(one) == NO_ADDRESS for one in names) else {*names, NO_NAME}))
+    # Without a name among the constraints, an authority may vouch for every name (RFC 5280, 4.2.1.10): a host has one,
+    # as the cluster file takes no address for a name.
+    return tuple(sorted({host, plan_input.address(host), trusted_address(plan_input, host, registry.address or "")}))
 
 
 def judge(plan_input: PlanInput, allowed: Collection[str] = ()) -> Taken:

@@ -156,8 +156,3 @@ def test_a_lock_when_its_certificate_is_none_of_slurmfabs_then_it_does_not_count
     assert judge(told("", forged)).certificate == ""
     assert judge(told(first, forged)).certificate == first
     assert judge(told(forged, forged)).certificate == ""
-
-
-def test_a_registry_that_has_addresses_alone_then_its_authority_vouches_for_no_servers_name() -> None:
-    whole = cluster("cluster: lab\ncontrollers: [10.0.0.1]\nnodes: [{hosts: 10.0.0.2}]\nregistry: {host: 10.0.0.1}\n")
-    assert certified(plan_input(whole, facts_of(whole, prepared))) == ("10.0.0.1", "registry.invalid")
