@@ -26,6 +26,6 @@ __all__ = ["namespace"]
 if IS_FAB:
     for entry in sorted({*before} - {*sys.path}):
         program.Fabfiles.let_in(entry)
-    FABRIC.config._set(_file_suffixes=program.Config.SUFFIXES)
+    object.__setattr__(FABRIC.config, "__class__", program.Config)
     FABRIC.config.tasks.executor_class = program.EXECUTOR
     namespace.program = FABRIC

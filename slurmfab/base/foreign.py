@@ -8,50 +8,79 @@ import pwd
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from slurmfab.base.own_directory import own_directory
 
+ACCESS_LIST = "system.posix_acl_access"  # the extended attribute of a file with an access control list (acl(5))
 
-def why_unsafe(path: Path, cluster_file: Path) -> str:
-    """Why code in a file is not run; empty if only those could write it who may change the cluster file.
 
-    Without a cluster file these are this user and root.
-    """
-    shared = (cluster_file if cluster_file.exists() else Path("/")).stat()
+class Trusted(NamedTuple):
+    """Those who may change a file."""
+
+    users: frozenset[int]  # by UID
+    group: int | None  # the GID of a group whose members may, too
+
+
+def sharing(cluster_file: Path) -> Trusted:
+    """Those who may change a cluster file, or its directory while it is not there."""
+    shared = (cluster_file if cluster_file.exists() else cluster_file.absolute().parent).stat()
+    group = shared.st_gid if shared.st_mode & stat.S_IWGRP else None
+    return Trusted(frozenset({0, os.geteuid(), shared.st_uid}), group)
+
+
+def own(cluster_file: Path) -> Trusted:
+    """This user, whoever called sudo, root, and the group with which this user shares a cluster file."""
+    user = os.geteuid()
+    if user == 0 and os.environ.get("SUDO_UID", "").isdecimal():
+        user = int(os.environ["SUDO_UID"])
+    group = sharing(cluster_file).group if cluster_file.exists() else None
+    return Trusted(frozenset({0, os.geteuid(), user}), group if group is not None and is_in(user, group) else None)
+
+
+def why_unsafe(path: Path, trusted: Trusted) -> str:
+    """Why code in a file is not run; empty if nobody else could write it, or put something beside it."""
     real = path.resolve()
-    for place in (path, path.parent, path.parent / "__pycache__", real, real.parent):
-        if place.exists() and (why := why_foreign(place.stat(), shared)):
-            return why.format(place)
+    for place in (path.absolute().parent, path.absolute().parent / "__pycache__", real.parent):
+        if place.exists() and (why := why_foreign(place, trusted)):
+            return why
+    return why_not_own(path, trusted)
+
+
+def why_not_own(path: Path, trusted: Trusted) -> str:
+    """Why a file may be what others made of it, or of a link or a directory on the way to it; empty if it is not."""
+    if why := why_foreign(path, trusted):
+        return why
+    named = path.absolute()
+    for place in dict.fromkeys((named, *named.parents, *path.resolve().parents)):
+        found = place.lstat()
+        if not is_trusted(found.st_uid, trusted):
+            return f"{place} belongs to another user (UID {found.st_uid})"
+        # In a directory such as /tmp others cannot replace what is not theirs, and a link has no mode.
+        is_closed = stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX
+        if not is_closed and (why := why_foreign(place, trusted)):
+            return why
     return ""
 
 
-@contextmanager
-def compiled_anew() -> Iterator[None]:
-    """While in this context, Python compiles modules from their sources, and those compiled before are not loaded.
-
-    What `why_unsafe` looks at is the source, and a `.pyc` beside it may be of somebody else.
-    """
-    before = sys.pycache_prefix, sys.dont_write_bytecode
-    with own_directory("compiled") as empty:
-        sys.pycache_prefix, sys.dont_write_bytecode = str(empty), True
-        try:
-            yield
-        finally:
-            sys.pycache_prefix, sys.dont_write_bytecode = before
-
-
-def why_foreign(found: os.stat_result, shared: os.stat_result) -> str:
-    """Why a file or directory, `{}` in the text, can be changed by somebody who may not change a shared file."""
-    is_shared = bool(shared.st_mode & stat.S_IWGRP)
-    if found.st_uid not in {0, os.geteuid(), shared.st_uid} and not (is_shared and is_in(found.st_uid, shared.st_gid)):
-        return f"{{}} belongs to another user (UID {found.st_uid})"
-    may_write = is_shared and (found.st_gid == shared.st_gid or is_own_group(found))
-    group_writes = 0 if may_write else stat.S_IWGRP
-    if found.st_mode & (stat.S_IWOTH | group_writes):
-        return f"others may write to {{}} (mode {stat.S_IMODE(found.st_mode):04o})"
+def why_foreign(place: Path, trusted: Trusted) -> str:
+    """Why a file or directory can be changed by others; empty if it cannot. Raises OSError if it is not there."""
+    found = place.stat()
+    if not is_trusted(found.st_uid, trusted):
+        return f"{place} belongs to another user (UID {found.st_uid})"
+    may_write = trusted.group is not None and (found.st_gid == trusted.group or is_own_group(found))
+    if found.st_mode & (stat.S_IWOTH | (0 if may_write else stat.S_IWGRP)):
+        return f"others may write to {place} (mode {stat.S_IMODE(found.st_mode):04o})"
+    if found.st_mode & stat.S_IWGRP and has_access_list(place):
+        return f"others may write to {place} (it has an access control list)"
     return ""
+
+
+def is_trusted(uid: int, trusted: Trusted) -> bool:
+    """Whether a user is one of those."""
+    return uid in trusted.users or (trusted.group is not None and is_in(uid, trusted.group))
 
 
 def is_in(uid: int, gid: int) -> bool:
@@ -67,6 +96,30 @@ def is_own_group(found: os.stat_result) -> bool:
     """Whether the group of a file is that of its owner alone, as many distributions give each user one."""
     try:
         group = grp.getgrgid(found.st_gid)
-        return group.gr_name == pwd.getpwuid(found.st_uid).pw_name and not group.gr_mem
+        owner = pwd.getpwuid(found.st_uid).pw_name
     except KeyError:
         return False
+    others = (one for one in pwd.getpwall() if one.pw_gid == found.st_gid and one.pw_name != owner)
+    return group.gr_name == owner and not group.gr_mem and not any(others)
+
+
+def has_access_list(place: Path) -> bool:
+    """Whether a file has an access control list, in which the mode's bits of the group stand for all of it."""
+    with suppress(OSError):  # a file system without extended attributes
+        return ACCESS_LIST in os.listxattr(place)
+    return False
+
+
+@contextmanager
+def compiled_anew() -> Iterator[None]:
+    """While in this context, Python compiles modules from their sources, and those compiled before are not loaded.
+
+    What `why_unsafe` looks at is the source, and a `.pyc` beside it may be of somebody else.
+    """
+    before = sys.pycache_prefix, sys.dont_write_bytecode
+    with own_directory("compiled") as empty:
+        sys.pycache_prefix, sys.dont_write_bytecode = str(empty), True
+        try:
+            yield
+        finally:
+            sys.pycache_prefix, sys.dont_write_bytecode = before

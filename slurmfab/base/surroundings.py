@@ -75,8 +75,10 @@ def python(text: str, *words: str) -> list[str]:
 
 
 def program(*words: str) -> list[str]:
-    """The command of this program in a process of its own."""
-    return python("from slurmfab.cli.main import main; main()", *words)
+    """The command of this program in a process of its own, which loads no fabfile."""
+    return python(
+        "import os; os.environ['SLURMFAB_FABFILE'] = 'no'; from slurmfab.cli.main import main; main()", *words
+    )
 
 
 def git(directory: str, *words: str) -> list[str]:

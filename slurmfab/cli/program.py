@@ -21,8 +21,8 @@ from invoke.loader import FilesystemLoader
 from paramiko import ConfigParseError
 
 from slurmfab import __version__
-from slurmfab.base import foreign
-from slurmfab.base.errors import SlurmfabError
+from slurmfab.base import bounded_file, foreign
+from slurmfab.base.errors import BrokenFile, SlurmfabError
 from slurmfab.base.exit_codes import WRONG_INPUT
 from slurmfab.base.terminal import fit
 from slurmfab.cli.tasks import TASKS, namespace, overview
@@ -31,6 +31,7 @@ from slurmfab.cli.tasks.spelling import HELP, option_for_word, told
 from slurmfab.cluster.inventory.file_named import file_named
 
 EXECUTOR = "slurmfab.cli.executor.Executor"  # by Invoke's own setting; no file has another one for our tasks
+MOST_BYTES = 1 << 20  # the largest fabfile
 
 
 class Program(Fab):  # type: ignore[misc] # Fabric has no types
@@ -112,18 +113,30 @@ class Program(Fab):  # type: ignore[misc] # Fabric has no types
 
 
 class Config(fabric.Config):  # type: ignore[misc]
-    """Fabric's settings, of which those beside a fabfile are data: YAML and JSON, and no `fabric.py`."""
+    """Fabric's settings, of which those beside a fabfile are data: YAML and JSON of our own, and no `fabric.py`."""
 
     SUFFIXES: ClassVar[tuple[str, ...]] = ("yaml", "yml", "json")
 
     def load_project(self, merge: bool = True) -> None:
         """Load those beside the fabfile."""
         self._set(_file_suffixes=self.SUFFIXES)
+        for path in (Path(f"{self._project_prefix}fabric.{suffix}") for suffix in self.SUFFIXES):
+            if os.path.lexists(path) and (strange := why_of_others(path)):
+                text = f"{path} is not read: {strange}, and the commands that it names would run as you."
+                raise Exit(fit(text, sys.stderr), WRONG_INPUT)
         try:
             super().load_project(merge)
         except Exception as error:  # of the library for YAML, or of the one for JSON
             text = f"{self._project_prefix}fabric.yaml, .yml or .json: {error}"
             raise Exit(fit(text, sys.stderr), WRONG_INPUT) from None
+
+
+def why_of_others(path: Path) -> str:
+    """Why a file beside a fabfile is none of this user's own; empty if it is."""
+    try:
+        return foreign.why_not_own(path, foreign.own(file_named("")))
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
 
 
 class Fabfiles(FilesystemLoader):
@@ -135,21 +148,31 @@ class Fabfiles(FilesystemLoader):
             return False
         try:
             found = self.find(self.config.tasks.collection_name)
-        except CollectionNotFound:
+            path = Path(str(found.origin)) if found else None
+            if not path or b"slurmfab" not in bounded_file.read(path, MOST_BYTES):
+                return False
+            strange = self.why_unsafe(path)
+        except (CollectionNotFound, BrokenFile, OSError):  # as if there was none, whatever else has this name
             return False
-        if not found or b"slurmfab" not in Path(str(found.origin)).read_bytes():
-            return False
-        strange = foreign.why_unsafe(Path(str(found.origin)), file_named(""))
         if strange:
-            text = f"{found.origin} is not loaded: {strange}, and what is in it would run as you."
+            text = f"{path} is not loaded: {strange}, and what is in it would run as you."
             print(fit(text, sys.stderr), file=sys.stderr)  # noqa: T201
         return not strange
 
     @staticmethod
-    def let_in(directory: str) -> None:
+    def why_unsafe(path: Path) -> str:
+        """Why a fabfile, or a module that it may import from beside it, may be of somebody else; empty if it is not."""
+        trusted = foreign.own(file_named(""))
+        packages = [one.parent for one in path.parent.glob("*/__init__.py")]
+        modules = (*path.parent.glob("*.py"), *packages, *(one for each in packages for one in each.rglob("*.py")))
+        reasons = (foreign.why_unsafe(path, trusted), *(foreign.why_foreign(one, trusted) for one in modules))
+        return next(filter(None, reasons), "")
+
+    @classmethod
+    def let_in(cls, directory: str) -> None:
         """Have modules beside a fabfile found, where no other directory has them and nobody else wrote them."""
         there = [one for name in ("fabfile.py", "__init__.py") if (one := Path(directory, name)).is_file()]
-        if there and not foreign.why_unsafe(there[0], file_named("")):
+        if there and not cls.why_unsafe(there[0]):
             sys.path[:] = [*(entry for entry in sys.path if entry != directory), directory]
 
     def load(self, name: str | None = None) -> tuple[ModuleType, str]:
@@ -158,7 +181,8 @@ class Fabfiles(FilesystemLoader):
         path = str(found.origin) if found else str(name)
         self.let_in(str(Path(path).parent))
         try:
-            return super().load(name)
+            with foreign.compiled_anew():
+                return super().load(name)
         except (Exit, CollectionNotFound):
             raise
         except SlurmfabError as error:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import py_compile
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -195,6 +198,52 @@ def test_a_fabfile_when_others_may_write_it_then_slurmfab_does_not_load_it(place
     (place / open_to_others).chmod(0o777)
     code, _, err = run(place, "slurmfab", "help")
     assert (code, "is not loaded: others may write to" in err, "Traceback" in err) == (0, True, False)
+
+
+def test_a_module_beside_a_fabfile_when_others_may_write_it_then_slurmfab_loads_neither(place: Path) -> None:
+    (place / "fabfile.py").write_text("import beside\nraise RuntimeError  # for slurmfab\n")
+    (place / "beside.py").chmod(0o666)
+    code, _, err = run(place, "slurmfab", "help")
+    assert (code, "Traceback" in err) == (0, False)
+    assert "beside.py (mode 0666), and what is in it would run as you" in err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "loop", "endless"])
+def test_what_is_no_fabfile_and_has_its_name_is_passed_over(place: Path, kind: str) -> None:
+    path = place / "fabfile.py"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to({"loop": "fabfile.py", "endless": "/dev/zero"}[kind])
+    code, out, err = run(place, "slurmfab", "help")
+    assert (code, out.startswith("slurmfab turns"), err) == (0, True, "")
+
+
+def test_a_compiled_fabfile_is_not_loaded_in_place_of_its_source(place: Path) -> None:
+    text = TEXT + "@task\ndef told(c):\n    print('source')\n\nnamespace.add_task(told)\n"
+    (place / "fabfile.py").write_text(text)
+    other = place / "other.py"
+    other.write_text(text.replace("'source'", "'planted'"))
+    status = (place / "fabfile.py").stat()
+    compiled = Path(importlib.util.cache_from_source(str(place / "fabfile.py")))
+    py_compile.compile(str(other), cfile=str(compiled), dfile=str(place / "fabfile.py"))
+    planted = bytearray(compiled.read_bytes())
+    planted[8:16] = struct.pack("<II", int(status.st_mtime), status.st_size)
+    compiled.write_bytes(planted)
+    other.unlink()
+    assert run(place, "slurmfab", "told") == (0, "source\n", "")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("name", ["fabric.yaml", "fabric.yml", "fabric.json"])
+def test_settings_that_others_may_write_beside_a_fabfile_are_refused(place: Path, program: str, name: str) -> None:
+    (place / "fabfile.py").write_text(TEXT)
+    (place / name).write_text("{}")
+    (place / name).chmod(0o666)
+    told = f"{place / name} is not read: others may write to {place / name} (mode 0666)"
+    assert run(place, program, "--list")[::2] == (2, f"{told}, and the commands that it names would run as you.\n")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

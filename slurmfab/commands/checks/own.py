@@ -34,7 +34,7 @@ def group_of(path: Path) -> str:
 
 def why_unsafe(path: Path, cluster_file: Path) -> str:
     """Why a file with checks is not run; empty if only those could write it who may change the cluster file."""
-    why = foreign.why_unsafe(path, cluster_file)
+    why = foreign.why_unsafe(path, foreign.sharing(cluster_file))
     return f"{why}, and what is in it would run as you. Nothing in this file was run." if why else ""
 
 

@@ -86,6 +86,7 @@ def service_lines(command: Sequence[str], directory: str, *, is_system: bool) ->
         "Type=oneshot",
         # Only with User= does a unit of the system have HOME, where SSH's keys are.
         *(("User=root",) if is_system else ()),
+        "Environment=SLURMFAB_FABFILE=no",
         f"WorkingDirectory={directory.replace('%', '%%')}",
         f"ExecStart={' '.join(map(quoted, command))}",
         "StandardInput=null",

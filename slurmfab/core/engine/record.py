@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import socket
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -187,13 +186,12 @@ def stored(path: Path, cluster_file: Path) -> StoredRecord:
     Raises BrokenFile if it is not a record, or of somebody who may not change the cluster file: what a record has of
     it is deployed again. Raises OSError if it cannot be read.
     """
-    shared = cluster_file.stat() if cluster_file.exists() else path.parent.parent.stat()
+    trusted = foreign.sharing(cluster_file)
     for place in (path.parent, path):
-        found = place.lstat()
-        if stat.S_ISLNK(found.st_mode):
+        if place.is_symlink():
             raise BrokenFile(path, f"{place} is a link")
-        if why := foreign.why_foreign(found, shared):
-            raise BrokenFile(path, why.format(place))
+        if why := foreign.why_foreign(place, trusted):
+            raise BrokenFile(path, why)
     return strict_json.checked(bounded_file.read(path, MOST_BYTES), path, adapter())
 
 
