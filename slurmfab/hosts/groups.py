@@ -85,6 +85,10 @@ class Remote(fabric.runners.Remote):  # type: ignore[misc]
     """Fabric's runner, for which a command that ends before it has read all input is no error, and which shows no
     question of sudo's, since it is answered already."""
 
+    def read_our_stdin(self, input_: Any) -> Any:
+        """The next character for the command; none once it has ended, however many are left."""
+        return None if self.process_is_finished else super().read_our_stdin(input_)
+
     def _write_proc_stdin(self, data: bytes) -> None:
         with suppress(OSError):  # where the connection was lost, those who read the output say so
             super()._write_proc_stdin(data)
