@@ -82,8 +82,7 @@ def settings() -> fabric.Config:
 
 
 class Remote(fabric.runners.Remote):  # type: ignore[misc]
-    """Fabric's runner, for which a command that ends before it has read all input is no error, and which shows no
-    question of sudo's, since it is answered already."""
+    """Fabric's runner, which shows no question of sudo's, and for which unread input is no error."""
 
     def read_our_stdin(self, input_: Any) -> Any:
         """The next character for the command; none once it has ended, however many are left."""
