@@ -49,11 +49,12 @@ OwnNumbers = tuple[
     Literal["uid", "gid"],
     Id,
     Id,
-    Annotated[str, pattern(r"(?:subordinate to )?[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?", 64)],
+    Annotated[str, pattern(r"[^\pC\p{Zl}\p{Zp}]+", 128)],
 ]
 """Numbers that a host has itself: the kind, the first and the last one, and whose they are.
 
-Two zeros: a name that the host has not, and to which a group or a rule of its own gives the rights of root.
+Two zeros: a name that the host has not, and to which a group or a rule of its own gives the rights of root. A number
+to which a rule gives these is that of `a rule of sudo or doas`.
 """
 
 

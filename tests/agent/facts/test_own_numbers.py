@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
 from local_agent import Agent
 
+from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.facts.facts import own_numbers
 from slurmfab.on_hosts.agent.identities.powerful_users import named_without_entry
 
@@ -22,7 +25,7 @@ def test_users_groups_and_ranges_of_subordinate_ids_are_told_from_1000_on(root: 
     (root / "etc/subgid").write_text("ann:100000:65536\n")
     assert own_numbers(str(root), ()) == [
         ["uid", 1000, 1000, "ann"],
-        ["uid", 1001, 1001, "somebody"],
+        ["uid", 1001, 1001, "bad name"],
         ["gid", 20000, 20000, "hpc"],
         ["uid", 100000, 165535, "subordinate to ann"],
         ["uid", 4294967290, 4294967295, "subordinate to end"],
@@ -33,14 +36,45 @@ def test_users_groups_and_ranges_of_subordinate_ids_are_told_from_1000_on(root: 
 
 def test_names_that_a_host_gives_rights_to_and_has_not_are_told_with_the_number_0(root: Path) -> None:
     (root / "etc/group").write_text("sudo:x:27:alice,root\nvideo:x:44:vera\nops:x:2000:olga,ann smith\n")
-    (root / "etc/doas.conf").write_text("permit doug\npermit :ops\npermit :netdev\n")
+    (root / "etc/doas.conf").write_text(
+        'permit doug\npermit :ops\npermit :netdev\npermit ":gq uo"\npermit quo\\ te\npermit 020697\npermit :20699\n'
+        "permit 998\npermit 99999999999\n"
+    )
     assert own_numbers(str(root), named_without_entry(str(root), POWERFUL)) == [
         ["uid", 0, 0, "alice"],
+        ["uid", 0, 0, "ann smith"],
         ["uid", 0, 0, "doug"],
         ["uid", 0, 0, "olga"],
+        ["uid", 0, 0, "quo te"],
+        ["gid", 0, 0, "gq uo"],
         ["gid", 0, 0, "netdev"],
+        ["uid", 20697, 20697, "a rule of sudo or doas"],
+        ["gid", 20699, 20699, "a rule of sudo or doas"],
         ["gid", 2000, 2000, "ops"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("member", "told"),
+    [
+        ({"userid": 20698}, [("uid", 20698, "a rule of sudo or doas")]),
+        ({"usergid": 20699}, [("gid", 20699, "a rule of sudo or doas")]),
+        ({"nonunixgid": 20699}, [("gid", 20699, "a rule of sudo or doas")]),
+        ({"userid": "0020697"}, [("uid", 20697, "a rule of sudo or doas")]),
+        ({"userid": 998}, []),
+        ({"usergroup": "gq uo"}, [("gid", 0, "gq uo")]),
+        ({"nonunixgroup": "domain admins"}, [("gid", 0, "domain admins")]),
+        ({"username": 'quo "te'}, [("uid", 0, 'quo "te')]),
+        ({"username": "two\nlines"}, []),
+    ],
+)
+def test_whom_a_rule_of_sudo_names_without_being_of_the_host_then_is_told_by_number_or_name(
+    root: Path, member: dict[str, object], told: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "etc/sudoers").touch()
+    rules = json.dumps({"User_Specs": [{"User_List": [member]}]})
+    monkeypatch.setattr(Context, "must", lambda *_, **__: rules)
+    assert named_without_entry(str(root), POWERFUL) == told
 
 
 def test_facts_of_a_host_when_asked_for_its_numbers_then_have_those_names(root: Path, agent: Agent) -> None:

@@ -130,7 +130,6 @@ MOST_BYTES = 1 << 20  # the most bytes of such a file that are told unasked
 
 FIRST_OF_PEOPLE, LAST = 1000, 1 << 32
 MOST_NUMBERS = 1 << 16
-OWNER = re.compile(r"(?:subordinate to )?[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
 
 SLURM_FILES = {
     name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
@@ -238,13 +237,14 @@ def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
     }
 
 
-def own_numbers(root: str, named: Iterable[Sequence[str]]) -> List[List[Any]]:
+def own_numbers(root: str, named: Iterable[Sequence[Any]]) -> List[List[Any]]:
     """The UIDs and GIDs from 1000 on that this host has itself, as `slurmfab.cluster.facts.OwnNumbers`.
 
     A range of subordinate IDs counts as numbers of both kinds: whose it is may become any of these (subuid(5)). With
-    the number 0 come the names in `named` (`slurmfab.on_hosts.agent.identities.powerful_users.named_without_entry`).
+    the number 0 come names, and with theirs numbers, to which rules give rights: `named`
+    (`slurmfab.on_hosts.agent.identities.powerful_users.named_without_entry`).
     """
-    found: List[List[Any]] = [[kind, 0, 0, name] for kind, name in named if OWNER.fullmatch(name)]
+    found: List[List[Any]] = [[kind, number, number, whose] for kind, number, whose in named]
     for kind, path in (("uid", "/etc/passwd"), ("gid", "/etc/group")):
         rows = [fields for fields in entries(root + path) if len(fields) > 2 and fields[2].isdigit()]  # noqa: PLR2004
         found += [[kind, int(one[2]), int(one[2]), one[0]] for one in rows if FIRST_OF_PEOPLE <= int(one[2]) < LAST]
@@ -253,7 +253,8 @@ def own_numbers(root: str, named: Iterable[Sequence[str]]) -> List[List[Any]]:
             if len(one) == 3 and one[1].isdigit() and one[2].isdigit() and int(one[2]) > 0:  # noqa: PLR2004
                 first, last = int(one[1]), min(int(one[1]) + int(one[2]) - 1, LAST - 1)
                 found += [[kind, first, last, "subordinate to " + one[0]]] if FIRST_OF_PEOPLE <= first <= last else []
-    return [[*one[:3], one[3] if OWNER.fullmatch(one[3]) else "somebody"] for one in found[:MOST_NUMBERS]]
+    told = found[:MOST_NUMBERS]
+    return [[*one[:3], one[3] if one[3].isprintable() and 0 < len(one[3]) <= 128 else "somebody"] for one in told]  # noqa: PLR2004
 
 
 def gpu_facts(root: str, named: Iterable[str], directories: Iterable[str]) -> Dict[str, Any]:

@@ -20,6 +20,8 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import find_user, group
 FIRST_OF_PEOPLE = 1000  # the first UID that is a person's (login.defs(5))
 SUDOERS, DOAS = ("/etc/sudoers", "/etc/sudoers-rs"), "/etc/doas.conf"
 EVERYBODY = "*"
+NUMBER, LAST = re.compile("#[0-9]+"), 1 << 32
+BY_RULE = "a rule of sudo or doas"  # whose a number is that it names
 
 SUDOS = ("sudo", "sudo-rs", "sudo.ws")
 """The programs that may let users become root by rules of sudo; a host can have several, each with its own reading."""
@@ -30,7 +32,10 @@ MAY_NOT = r"User %s is not allowed to run sudo on \S+\."  # what each of them sa
 ELSEWHERE = re.compile(r"^\s*(?:sudoers:[^#\n]*\b(?!files\b)[a-z]+|Plugin\s.*sudoers_file)", re.MULTILINE)
 """A line of nsswitch.conf(5) or sudo.conf(5) by which sudo has rules from elsewhere than /etc/sudoers."""
 
-OF_DOAS = re.compile(r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*([^\s#]+)")
+OF_DOAS = re.compile(
+    r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*"
+    r"((?:\"(?:\\.|[^\"\\\n])*\"|\\.|[^\s\"\\#])+)"
+)
 """A rule of doas.conf(5), up to its user or group."""
 
 UNCLEAR = re.compile(r'\\[#}]|"[^"\n]*[#}][^"\n]*"')
@@ -48,15 +53,23 @@ class Powerful(NamedTuple):
     groups: Set[str]
 
 
-def powerful(context: Context) -> Powerful:
-    """The users with a UID below 1000, and the users and groups whom rules of sudo or doas name."""
+def powerful(context: Context, *, is_numbered: bool = False) -> Powerful:
+    """The users with a UID below 1000, and the users and groups whom rules of sudo or doas name.
+
+    `is_numbered`: whether those whom a rule names by number, and whom the host's own files do not know, are told as
+    `#20000`, and not by the name that a directory has for it.
+    """
     users = {one[0] for one in entries(context.path("/etc/passwd")) if is_system_id(one[2:3])}
     groups: Set[str] = set()
     for name in named_by_sudo(context) | named_by_doas(context):
         if name.startswith("%#"):
-            groups |= {*with_id(context, "/etc/group", name[2:]), group_name(context, int(name[2:]))}
+            number = str(int(name[2:]))
+            groups |= with_id(context, "/etc/group", number)
+            groups.add("#" + number if is_numbered else group_name(context, int(number)))
         elif name.startswith("#"):
-            users |= {*with_id(context, "/etc/passwd", name[1:]), user_name(context, int(name[1:]))}
+            number = str(int(name[1:]))
+            users |= with_id(context, "/etc/passwd", number)
+            users.add("#" + number if is_numbered else user_name(context, int(number)))
         elif name.startswith("%"):
             groups.add(name[1:].lstrip(":"))  # behind a colon, one of a directory's own
         else:
@@ -101,18 +114,24 @@ def members_in(context: Context, group: str) -> List[str]:
     ]
 
 
-def named_without_entry(root: str, more: Iterable[str]) -> List[Tuple[str, str]]:
+def named_without_entry(root: str, more: Iterable[str]) -> List[Tuple[str, int, str]]:
     """The users (`uid`) and groups (`gid`) without an entry in the host's own files who are powerful all the same.
 
-    Whoever has such a name in a directory is it. `more`: further powerful groups.
+    Whoever has such a name, which comes with the number 0, or such a number in a directory is it. `more`: further
+    powerful groups.
     """
     context = Context(root)
-    here = powerful(context)
+    here = powerful(context, is_numbered=True)
     users, groups = ({one[0] for one in entries(context.path("/etc/" + file))} for file in ("passwd", "group"))
     strong = {*more, *here.groups}
     listed = {name for one in entries(context.path("/etc/group")) if one[0] in strong for name in one[-1].split(",")}
     missing = (("uid", (here.users | listed) - users), ("gid", here.groups - groups))
-    return [(kind, name) for kind, names in missing for name in sorted(names - {EVERYBODY, ""})]
+    found = [(kind, name) for kind, names in missing for name in sorted(names - {EVERYBODY, ""}) if name.isprintable()]
+    numbers = [(kind, int(name[1:])) for kind, name in found if NUMBER.fullmatch(name)]
+    return [
+        *((kind, 0, name) for kind, name in found if not NUMBER.fullmatch(name)),
+        *((kind, number, BY_RULE) for kind, number in numbers if FIRST_OF_PEOPLE <= number < LAST),
+    ]
 
 
 def among(name: str, patterns: Set[str]) -> bool:
@@ -159,7 +178,7 @@ def named_by_doas(context: Context) -> Set[str]:
     for line in re.sub("#.*", "", text).replace("\\\n", "").split("\n"):
         rule = OF_DOAS.match(line.strip())
         if rule:
-            name = re.sub(r'["\\]', "", rule.group(1))
+            name = re.sub(r'\\(.)|"', r"\1", rule.group(1))
             bare = name.lstrip(":")
             found.add(("%" if name != bare else "") + ("#" if bare.isdecimal() else "") + bare)
     return found
