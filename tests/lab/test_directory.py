@@ -28,12 +28,20 @@ HOSTILE = {
 }  # fmt: skip
 """Users who would be root, a user of a host, slurm, nobody, or one of systemd's; by name UID and primary GID."""
 
-GROUPS = {"printers": 27, "logs": 999, "keepers": 42, "wheels": 0, "huge": 4294967323, "cloudy": 20001, "cloud": 20014}
+GROUPS = {"printers": 27, "logs": 999, "keepers": 42, "wheels": 0, "huge": 4294967323, "cloudy": 20001, "cloud": 20014,
+          "ssl-cert": 20015}  # fmt: skip
 """Groups with bob as a member, who would be in sudo, in one of a package, or in one of a host; their GIDs."""
 
 LOCAL = (
     "echo cloud:x:20001:20001::/home/cloud:/bin/bash >>/etc/passwd; echo cloud:x:20001: >>/etc/group; "
     "echo cloud:300000:65536 | tee -a /etc/subuid >>/etc/subgid"
+)
+RULES = "%nettop ALL=(ALL) ALL\n#0020698 ALL=(ALL) ALL\n%#20699 ALL=(ALL) ALL\n%gq\\ uo ALL=(ALL) ALL\n"
+"""Rules of sudo that name groups and a user of nobody's, by name and by number."""
+
+SUDO_AND_NUL = (
+    f"\ndn: cn=SUDO\\00,{directory_server.BASE}\nobjectClass: posixGroup\ncn:: U1VETwA=\ngidNumber: 20500\n"
+    "memberUid: bob\n"
 )
 NO_LOCAL = "sed -i /^cloud:/d /etc/passwd /etc/group /etc/subuid /etc/subgid"
 SEEN = """
@@ -187,27 +195,53 @@ def test_entries_with_numbers_and_names_of_hosts_when_they_come_later_then_no_ho
     assert site.checks("directory")["numbers_of_hosts_are_nobodys_in_the_directory/n1"]["outcome"] == "passed"
 
 
+def test_a_group_whose_name_ends_for_programs_where_it_does_not_for_the_directory_then_no_host_sees_it(
+    site: Site,
+) -> None:
+    # A NUL byte: no filter for `sudo` finds it, and the library's group is SUDO.
+    site.directory.add(SUDO_AND_NUL)
+    for host in HOSTS:
+        site.lab.on(host, "sss_cache -E")
+        seen = "getent -s sss group SUDO 20500; id -G bob; sudo -n -l -U bob 2>/dev/null | grep ALL; true"
+        assert site.lab.on(host, seen) == "6000 6001"
+        cause = site.checks("directory")[f"numbers_of_hosts_are_nobodys_in_the_directory/{host}"]["cause"]
+        assert "group SUDO? has a name with characters that mean something else to programs" in cause
+    assert "group SUDO? has a name with characters" in site.refused(directory_server.keys(more=", min_id: 5001"))
+    site.directory.change(f"dn: cn=SUDO\\00,{directory_server.BASE}\nchangetype: delete")
+    site.deploy(directory_server.keys())
+    assert site.checks("directory")["numbers_of_hosts_are_nobodys_in_the_directory/n1"]["outcome"] == "passed"
+
+
 def test_a_name_to_which_a_host_gives_rights_without_having_it_then_nobody_of_the_directory_gets_them(
     site: Site,
 ) -> None:
-    site.lab.on("n1", "sed -i 's/^sudo:.*/&alice/' /etc/group; echo '%nettop ALL=(ALL) ALL' >/etc/sudoers.d/site")
+    site.lab.on("n1", f"sed -i 's/^sudo:.*/&alice/' /etc/group; cat >/etc/sudoers.d/site <<'END'\n{RULES}END")
     netgroup = f"\ndn: cn=ng,{directory_server.BASE}\nobjectClass: nisNetgroup\ncn: ng\nnisNetgroupTriple: (,bob,)\n\n"
     groups = [directory_server.group(name, 20500 + number, "bob") for number, name in enumerate(("staff", "nettop"))]
-    site.directory.add(directory_server.user("alice", 20020), *groups, netgroup)
+    site.directory.add(
+        directory_server.user("alice", 20020), directory_server.user("numbered", 20698), *groups, netgroup,
+        directory_server.group("leads", 20699, "bob"), directory_server.group("gq uo", 20520, "bob"),
+    )  # fmt: skip
     told = site.refused(directory_server.keys())
-    for one in ("user alice", "group nettop", "group staff"):
-        assert f"{one} has the name of a host's own, or of one whom its groups or rules of sudo name" in told
-    site.deploy(directory_server.keys(more=", min_id: 5000, ignored: [alice, staff, nettop]"))
+    for one in ("user alice", "group nettop", "group staff", "group gq uo"):
+        assert f"{one} has the name of a host's own or of a package's, or of one whom its groups or rules of" in told
+    assert "user numbered has the UID 20698 of a rule of sudo or doas of n1" in told
+    assert "group leads has the GID 20699 of a rule of sudo or doas of n1" in told
+    others = "staff, numbered, leads, gq uo"
+    site.deploy(directory_server.keys(more=f", min_id: 5000, ignored: [alice, nettop, {others}]"))
     for host in HOSTS:
         site.lab.on(host, "sss_cache -E")
-        seen = "getent -s sss passwd alice; getent -s sss group staff nettop; getent netgroup ng; true"
+        seen = (
+            "getent -s sss passwd alice numbered 20698; getent -s sss group staff nettop leads 20699 'gq uo'; "
+            "getent netgroup ng; true"
+        )
         assert site.lab.on(host, seen) == ""
         assert site.lab.on(host, "id -G bob") == "6000 6001"
-    site.deploy(directory_server.keys(more=", min_id: 5000, ignored: staff, admins: [alice, nettop]"))
+    site.deploy(directory_server.keys(more=f", min_id: 5000, ignored: [{others}], admins: [alice, nettop]"))
     site.lab.on("n1", "sss_cache -E")
     found = [{*site.lab.on("n1", f"id -Gn {user}").split()} for user in ("alice", "bob")]
     assert found == [{"people", "sudo"}, {"people", "hpc", "nettop"}]
-    site.directory.remove("uid=alice", "cn=staff", "cn=nettop", "cn=ng")
+    site.directory.remove("uid=alice", "uid=numbered", "cn=staff", "cn=nettop", "cn=ng", "cn=leads", "'cn=gq uo'")
     site.lab.on("n1", "sed -i '/^sudo:/s/alice//' /etc/group; rm /etc/sudoers.d/site")
     site.deploy(directory_server.keys())
 

@@ -7,9 +7,11 @@ import ssl
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slurmfab.on_hosts.agent.people import ldap_probe
 from slurmfab.on_hosts.agent.people.ldap_probe import as_number, encoded, troubles
 
 SUCCESS = "300c020102 61070a010004000400"
@@ -91,6 +93,76 @@ def test_filters_when_sent_are_those_of_the_text(text: str, wanted: str) -> None
 def test_a_filter_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(OSError, match="cannot be read"):
         encoded(text)
+
+
+GUARD: dict[str, Any] = {
+    "uid": [(0, 999, "root"), (-1, -1, "")],
+    "gid": [(20699, 20699, "a rule of sudo or doas of n1")],
+    "names": {"user": [], "group": ["netdev"]},
+    "silent": {"user": [], "group": ["sudo", "_chrony"]},
+    "prefixes": ["_", "systemd-"],
+    "ignored": ["printers"],
+    "meant": ["o'brien", "_ours"],
+    "searches": {"user": [], "group": [("dc=x", "subtree", "")]},
+    "attributes": {"user": {"name": "uid", "uid": "uidNumber", "gid": "gidNumber"},
+                   "group": {"name": "cn", "gid": "gidNumber"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "told"),
+    [
+        ("hpc", 20000, ""),
+        ("domain users", 20000, ""),
+        ("über", 20000, ""),
+        ("SUDO\0", 20000, "group SUDO? has a name with characters that mean something else"),
+        ("a:b", 20000, "has a name with characters"),
+        ("two\nlines", 20000, "group two?lines has a name with characters"),
+        (" netdev", 20000, "the name of a host's own"),
+        ("NetDev  ", 20000, "the name of a host's own"),
+        ("-x", 20000, "has a name with characters"),
+        ("_ssh", 20000, "or of a package's"),
+        ("_chrony", 20000, ""),
+        ("_ours", 20000, ""),
+        ("Systemd-Oom", 20000, "or of a package's"),
+        ("o'brien", 20000, ""),
+        ("printers", 20699, ""),
+        ("ops", 20699, "group ops has the GID 20699 of a rule of sudo or doas of n1"),
+        ("ops", 27, "group ops has the GID 27 of sudo of this host"),
+    ],
+)
+def test_an_entry_whose_name_or_number_means_another_is_told(
+    name: str, number: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ldap_probe, "numbers", lambda path: [(27, 27, "sudo of this host")] if "group" in path else [])
+    monkeypatch.setattr(ldap_probe, "entries", lambda *_: [{"cn": [name], "gidnumber": [str(number)]}])
+    found = ldap_probe.colliding(None, "group", GUARD)  # type: ignore[arg-type]
+    assert len(found) == bool(told), found
+    assert told in "".join(found)
+
+
+def test_many_entries_of_one_kind_hide_none_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(_line: object, _where: object, text: str, _: object, most: int) -> list[dict[str, list[str]]]:
+        low = [{"cn": [f"low{one}"], "gidnumber": ["500"]} for one in range(200)] if "gidNumber<=999" in text else []
+        odd = [{"cn": ["SUDO\0"], "gidnumber": ["20000"]}] if r"*\00*" in text else []
+        return (low + odd or [{"cn": ["hpc"]}])[:most]
+
+    monkeypatch.setattr(ldap_probe, "numbers", lambda _: [])
+    monkeypatch.setattr(ldap_probe, "entries", answer)
+    found = ldap_probe.colliding(None, "group", {**GUARD, "gid": [(0, 999, "")]})  # type: ignore[arg-type]
+    assert sum(one.endswith(ldap_probe.BELOW) for one in found) == ldap_probe.MOST_ENTRIES
+    assert any(one.startswith("group SUDO? has") for one in found)
+
+
+def test_a_server_that_finds_no_characters_inside_of_names_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(_line: object, _where: object, text: str, *_: object) -> list[dict[str, list[str]]]:
+        return [] if "*\\00*" in text else [{"cn": ["hpc"], "gidnumber": ["20000"]}]
+
+    monkeypatch.setattr(ldap_probe, "numbers", lambda _: [])
+    monkeypatch.setattr(ldap_probe, "entries", answer)
+    with pytest.raises(ldap_probe.Refused) as refused:
+        ldap_probe.colliding(None, "group", GUARD)  # type: ignore[arg-type]
+    assert "it does not find characters inside of cn" in refused.value.words
 
 
 def test_numbers_that_no_host_can_have_are_taken_for_roots() -> None:

@@ -29,6 +29,34 @@ SERVICES = (
 systemd takes a user of this name, wherever it comes from, in place of one of its own (systemd.exec(5), DynamicUser).
 """
 
+SYSTEM_GROUPS = (
+    # of base-passwd, with the same numbers below 100 on each host of Debian, and of Fedora's setup and systemd
+    "audio", "backup", "bin", "cdrom", "cgred", "crontab", "daemon", "dialout", "dip", "fax", "floppy", "games", "irc",
+    "list", "lock", "lp", "mail", "man", "mem", "news", "nogroup", "operator", "plugdev", "proxy", "src", "staff",
+    "sys", "tape", "tty", "users", "utempter", "utmp", "video", "voice", "www-data",
+    # of devices, which udev's rules give to them (sysusers.d of systemd)
+    "clock", "input", "kvm", "rdma", "render", "sgx",
+    # of packages that let members use something: ssl-cert, cups, samba, wireshark, plocate, mock, systemtap, openssh
+    "bluetooth", "libvirt-dnsmasq", "lpadmin", "mlocate", "mock", "netdev", "plocate", "postdrop", "pulse-access",
+    "sambashare", "scanner", "slocate", "ssh_keys", "ssl-cert", "stapdev", "stapsys", "stapusr", "tcpdump", "vboxusers",
+    "winbindd_priv", "wireshark",
+)  # fmt: skip
+"""Groups that a host has or gets with a package.
+
+A package whose group a directory has fails, or gives that group its key (adduser(8), sysusers.d(5)).
+"""
+
+OF_PACKAGES = (
+    "avahi", "ceph", "clamav", "colord", "debian-tor", "dnsmasq", "dovecot", "fwupd-refresh", "geoclue", "haproxy",
+    "libvirt-qemu", "libvirtdbus", "messagebus", "nginx", "nslcd", "ntpsec", "nvidia-persistenced", "openldap",
+    "openvpn", "pcscd", "pesign", "polkitd", "pollinate", "pulse", "qemu", "rabbitmq", "redis", "rtkit", "saned",
+    "stunnel4", "tftp", "tss", "usbmux", "usbmuxd", "uucp", "uuidd", "zabbix",
+)  # fmt: skip
+"""Users that packages make for their services, with groups of the same names."""
+
+PREFIXES = ("_", "systemd-")
+"""What such names begin with: Debian Policy 9.2.1 has the first for new packages, and systemd's own have the second."""
+
 POWERFUL_GROUPS = (
     "root", "sudo", "wheel", "admin",  # may become root
     "docker", "lxd", "incus", "incus-admin", "libvirt",  # can start containers or machines with the host's disks

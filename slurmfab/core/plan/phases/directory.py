@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from slurmfab.base.paths import SSSD_CONF, UNIT_FILES
@@ -13,13 +13,22 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.directory import MIN_ID, NUMBERS_END, Sssd
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.rules.people import POWERFUL_GROUPS, SERVICES, SYSTEM_NAMES
+from slurmfab.cluster.inventory.rules.people import (
+    OF_PACKAGES,
+    POWERFUL_GROUPS,
+    PREFIXES,
+    SERVICES,
+    SYSTEM_GROUPS,
+    SYSTEM_NAMES,
+)
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.software import SSSD
 from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
+from slurmfab.on_hosts.agent.identities.powerful_users import BY_RULE
+from slurmfab.on_hosts.agent.people import ldap_probe
 from slurmfab.on_hosts.agent.people.directory_service import (
     CA,
     HOMES_FILE,
@@ -48,7 +57,11 @@ SYSTEMS = ((60001, 60577, "systemd"), (61184, 65519, "systemd"), (65534, 65535, 
 Kind = Literal["uid", "gid"]
 KINDS: tuple[Kind, Kind] = ("uid", "gid")
 FIRST_OF_PEOPLE, NOBODY = 1000, 65534
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
+LISTED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,62}[A-Za-z0-9_.-]?\$?")
+"""A name that SSSD's lists can hold; filters of searches can hold any."""
+
+SUBORDINATE = "subordinate to "  # what hosts say of ranges, before whose they are
+
 
 OPTIONS = {
     "default_shell": "/bin/bash",
@@ -137,15 +150,20 @@ def settings(plan_input: PlanInput, host: str, sssd: Sssd) -> str:
         "min_id": sssd.min_id or MIN_ID,
         "options": {**OPTIONS, **dict.fromkeys(OTHERS, NOTHING.format(base=sssd.base)), **sssd.options, **bases},
         "homes": plan_input.cluster.homes or "/home",
-        "system_users": [*dict.fromkeys((*users.names, *own_names(facts.uids), *sssd.ignored))],
-        "system_groups": [*dict.fromkeys((*groups.names, *sssd.ignored))],
+        "system_users": listed((*users.names, *own_names(facts.uids), *sssd.ignored)),
+        "system_groups": listed((*groups.names, *sssd.ignored)),
     }
     return fill("sssd.conf", values)
 
 
 def own_names(names: Mapping[int, str]) -> tuple[str, ...]:
     """The names of a host's own system users or groups."""
-    return tuple(names[one] for one in sorted(names) if one < FIRST_OF_PEOPLE and NAME.fullmatch(names[one]))
+    return tuple(names[one] for one in sorted(names) if one < FIRST_OF_PEOPLE and names[one])
+
+
+def listed(names: Iterable[str]) -> list[str]:
+    """Those of the names that a list of SSSD's can hold, each once."""
+    return [name for name in dict.fromkeys(names) if LISTED.fullmatch(name)]
 
 
 def guarded(cluster: Cluster, lock: Lock, kind: Kind, host: str = "", facts: HostFacts | None = None) -> Guarded:
@@ -155,7 +173,12 @@ def guarded(cluster: Cluster, lock: Lock, kind: Kind, host: str = "", facts: Hos
     """
     assert cluster.directory is not None, "they are asked for with a directory"
     sssd = cluster.directory.sssd
-    names = (*(SYSTEM_NAMES if kind == "uid" else POWERFUL_GROUPS), *SERVICES)
+    later = (*OF_PACKAGES, *(SYSTEM_GROUPS if kind == "gid" else ()))
+    names = (
+        *(SYSTEM_NAMES if kind == "uid" else POWERFUL_GROUPS),
+        *SERVICES,
+        *(name for name in later if name not in sssd.admins),
+    )
     ids = ((number, number, name.rpartition(".")[0]) for name, number in lock.ids.items() if name.endswith(f".{kind}"))
     found, own = [*SYSTEMS, *ids], list[str]()
     of_host = {name: one.own_numbers for name, one in lock.hosts.items()}
@@ -165,8 +188,10 @@ def guarded(cluster: Cluster, lock: Lock, kind: Kind, host: str = "", facts: Hos
         counts_all = name == host or name in cluster.controllers
         heard = [row for row in rows if counts_all or 2 * said[row] > len(of_host)]
         taken = [row for row in heard if row[0] == kind and row[1:3] != (NOBODY, NOBODY)]
+        taken = [row for row in taken if row[3] != BY_RULE or f"#{row[1]}" not in sssd.admins]
         found += [(first, last, f"{whose} of {name}") for _, first, last, whose in taken]
-        own += [whose for _, first, _, whose in taken if NAME.fullmatch(whose) and (first or whose not in sssd.admins)]
+        named = [row for row in taken if row[3] != BY_RULE and not row[3].startswith(SUBORDINATE)]
+        own += [whose for _, first, _, whose in named if first or whose not in sssd.admins]
     if kind == "gid" and facts:
         own += own_names(facts.gids)
     numbers = {row[:2]: row for row in reversed(found) if row[1] >= FIRST_OF_PEOPLE}
@@ -185,7 +210,9 @@ def guard(cluster: Cluster, lock: Lock, host: str = "", facts: HostFacts | None 
         **{kind: [*one.numbers, above, below] for kind, one in (("uid", users), ("gid", groups))},
         "names": {kind: [name.lower() for name in one.names if name not in SILENT[kind]] for kind, one in of},
         "silent": {kind: [name.lower() for name in names] for kind, names in SILENT.items()},
+        "prefixes": PREFIXES,
         "ignored": sssd.ignored,
+        "meant": sssd.admins,
         "searches": {kind: searches(sssd, kind) for kind in ("user", "group")} if is_ldap else {},
         "attributes": {kind: attributes(sssd, kind) for kind in ("user", "group")},
     })  # fmt: skip
@@ -243,10 +270,12 @@ def taken_numbers(sssd: Sssd, attribute: str, without: Guarded) -> str:
 
 
 def taken_names(sssd: Sssd, attribute: str, without: Guarded) -> str:
-    """Filters for entries with names that are taken."""
-    names = (one.replace("\\", "\\5c").replace("(", "\\28").replace(")", "\\29").replace("*", "\\2a")
-             for one in (*without.names, *sssd.ignored))  # fmt: skip
-    return "".join(f"({attribute}={name})" for name in names)
+    """Filters for entries with names that are taken or not plain; attributes of names know no case of letters."""
+    names = map(ldap_probe.escaped, (*without.names, *sssd.ignored))
+    odd = ldap_probe.odd_parts("".join(sssd.admins))
+    meant = "".join(f"(!({attribute}={ldap_probe.escaped(one)}))" for one in sssd.admins if one.startswith(PREFIXES))
+    prefixes = (f"(&({attribute}={prefix}*){meant})" if meant else f"({attribute}={prefix}*)" for prefix in PREFIXES)
+    return "".join((*(f"({attribute}={name})" for name in (*names, *odd)), *prefixes))
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:  # noqa: ARG001 - as of all capabilities

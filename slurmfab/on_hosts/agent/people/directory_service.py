@@ -82,7 +82,7 @@ TOLD = 10
 COLLIDE = (
     "entries of the directory have numbers or names of hosts, and no host would see them: %s. Nothing was changed. "
     "Give them others; or name them in directory.sssd.ignored; or in directory.sssd.admins, where groups and rules of "
-    "sudo on hosts mean them; or, for those below it, set directory.sssd.min_id"
+    "sudo on hosts mean them (a number in a rule as '#20000'); or, for those below it, set directory.sssd.min_id"
 )
 
 OF_UNIT = {SSSD_CONF: ("root:root 0640", "root:sssd 0640"), CA: ("root:sssd 0644",)}

@@ -7,6 +7,7 @@ entries that collide instead. It imports the standard library alone, so that a c
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 from contextlib import contextmanager
@@ -107,12 +108,25 @@ def trouble(server: str, values: Mapping[str, str], certificate: str) -> str:
 MOST_ENTRIES = 100
 SEARCH_SECONDS = 30.0
 BELOW = ", which is below min_id"
-A_NAME = "the name of a host's own, or of one whom its groups or rules of sudo name"
+A_NAME = "the name of a host's own or of a package's, or of one whom its groups or rules of sudo name"
 OF_HOST = " of this host"
+PLAIN = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff][A-Za-z0-9_.@ $\u0080-\U0010ffff-]*")
+"""A name that is the same one for a directory, for SSSD and for what asks it, none of which sees its end elsewhere.
+
+Letters outside of ASCII are: sudo and the kernel compare them byte by byte.
+"""
+
+NOT_PLAIN = (
+    "a name with characters that mean something else to programs: plain ones have letters, digits, and . _ - @ $"
+)
 DIGITS = "digits alone, which programs take for a number"
 NO_ORDER = (
     "its schema does not say that %s is compared by size (ORDERING), so no numbers can be kept out. Repair: give the "
     "server the nis schema of OpenLDAP 2.5 or later"
+)
+NO_PARTS = (
+    "it does not find characters inside of %s (SUBSTR, or a NUL byte), so no names that are not plain can be kept out. "
+    "Repair: name an attribute that has caseIgnoreSubstringsMatch, as cn and uid of OpenLDAP have"
 )
 
 
@@ -125,8 +139,9 @@ def collisions(conf: str, certificate: str, guard: Mapping[str, Any]) -> List[st
         guard: by `uid` and `gid`, first, last and owner of the numbers that are taken, besides those of this host (no
             owner: below min_id). By `user` and `group`: `names` that are taken, besides those of this host that are not
             `silent`, in lower case; `searches`, which are
-            base, scope and filter; `attributes`, the directory's own for `name`, `uid` and `gid`. `ignored`: names of
-            entries of which nothing is told.
+            base, scope and filter; `attributes`, the directory's own for `name`, `uid` and `gid`. `prefixes` of names
+            that are taken. `ignored`: names of entries of which nothing is told; `meant`: of those that need not be
+            plain.
 
     Raises:
         OSError: no server can be asked; Refused: or it does not answer such a question.
@@ -150,16 +165,21 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
     own = {what: numbers(path) for what, path in files.items()}
     taken = {what: [*own[what], *guard[what]] for what in ("uid", "gid")}
     here = {whose[: -len(OF_HOST)].lower() for _, _, whose in own["uid" if kind == "user" else "gid"]}
-    names = {*guard["names"][kind], *(here - {*guard["silent"][kind]})}
-    wanted = "".join(
-        "(&(%s>=%d)(%s<=%d))" % (attributes[what], first, attributes[what], last)
+    silent, prefixes = {*guard["silent"][kind]}, (*guard["prefixes"],)
+    names = {*guard["names"][kind], *(here - silent)}
+    parts = [*map(escaped, sorted(names)), *(one + "*" for one in (*"0123456789", *prefixes))]
+    odd, named, ignored = (
+        "".join("(%s=%s)" % (attributes["name"], one) for one in some)
+        for some in (odd_parts(), parts, map(escaped, guard["ignored"]))
+    )
+    ranges = [
+        (whose, "(&(%s>=%d)(%s<=%d))" % (attributes[what], first, attributes[what], last))
         for what in ("uid", "gid")
         if what in attributes
-        for first, last, _ in taken[what]
-    )
-    wanted += "".join(
-        "(%s=%s)" % (attributes["name"], one) for one in [*sorted(names), *("%d*" % n for n in range(10))]
-    )
+        for first, last, whose in taken[what]
+    ]
+    others, below = ("".join(one for whose, one in ranges if (whose != "") is is_taken) for is_taken in (True, False))
+    told_of = "(!(|%s))" % ignored if ignored else ""
     number = attributes["uid" if kind == "user" else "gid"]
     found = []
     for base, scope, more in guard["searches"][kind]:
@@ -167,8 +187,12 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
         there = entries(line, where, "(%s=*)" % number, [number], 1)
         if there and not entries(line, where, "(|(%s>=0)(%s<=-1))" % (number, number), [number], 1):
             raise Refused(0, NO_ORDER % number)
-        text = "(&(%s=*)%s(|%s))" % (number, more, wanted)
-        for values in entries(line, where, text, [*attributes.values()], MOST_ENTRIES):
+        if there and not entries(line, where, "(&(%s=*)(!(|%s)))" % (number, odd), [number], 1):
+            raise Refused(0, NO_PARTS % attributes["name"])
+        # One after the other, so that no number of entries of one kind hides those of another.
+        texts = ["(&(%s=*)%s%s(|%s))" % (number, more, told_of, one) for one in (odd, named, others, below) if one]
+        told = (one for text in texts for one in entries(line, where, text, [*attributes.values()], MOST_ENTRIES))
+        for values in told:
             called = values.get(attributes["name"].lower()) or ["?"]
             reasons = [
                 "the %s %s%s" % (what.upper(), value, " of %s" % whose if whose else BELOW)
@@ -177,11 +201,42 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
                 for first, last, whose in taken[what]
                 if first <= as_number(value) <= last
             ]
-            reasons += [A_NAME for one in called if one.lower() in names]
+            is_later = not {*called} & {*guard["meant"]}
+            reasons += [
+                A_NAME
+                for one in map(folded, called)
+                if one in names or (is_later and one.startswith(prefixes) and one not in silent)
+            ]
+            reasons += [NOT_PLAIN for one in called if not PLAIN.fullmatch(one) and one not in guard["meant"]]
             reasons += ["a name of " + DIGITS for one in called if one.isdigit()]
             if reasons and not {*called} & {*guard["ignored"]}:
                 found.append("%s %s has %s" % (kind, printable(called[0]), reasons[0]))
-    return found
+    return [*dict.fromkeys(found)]
+
+
+def folded(name: str) -> str:
+    """A name as a directory compares it, which takes some letters and numbers of blanks for the same (RFC 4518)."""
+    import unicodedata
+
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def odd_parts(but: str = "") -> List[str]:
+    """Values of filters (RFC 4515) that match each name of ASCII characters that is not plain.
+
+    A NUL byte is the end of a name for SSSD and not for a directory, so `SUDO` and one would be sudo. `but`: characters
+    that names may have all the same.
+    """
+    inside = [one for one in map(chr, range(128)) if not PLAIN.fullmatch("a" + one) and one not in but]
+    return ["*%s*" % escaped(one) for one in inside] + ["%s*" % escaped(one) for one in ".-@$" if one not in but]
+
+
+def escaped(value: str) -> str:
+    """A value for a filter, with the two digits of each byte that could mean something there or in sssd.conf."""
+    return "".join(
+        one if one.isascii() and (one.isalnum() or one in "_.-") else "".join("\\%02x" % byte for byte in one.encode())
+        for one in value.encode(errors="replace").decode()
+    )
 
 
 def as_number(value: str) -> int:

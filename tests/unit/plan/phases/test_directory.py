@@ -131,6 +131,56 @@ def test_names_that_hosts_give_rights_to_are_left_out_on_all_hosts_unless_the_fi
     )
 
 
+def test_numbers_in_rules_are_numbers_and_names_in_them_any_names() -> None:
+    own = (
+        ("uid", 20698, 20698, "a rule of sudo or doas"),
+        ("gid", 20699, 20699, "a rule of sudo or doas"),
+        ("uid", 0, 0, "quo te(*)?"),
+        ("gid", 0, 0, "größe, all"),
+    )
+    known = wanted(SSSD, own_numbers=own)
+    known = dataclasses.replace(known, lock=pin(known.cluster, known.lock, known.facts))
+    users, groups = (domain(known)[f"ldap_{kind}_search_base"] for kind in ("user", "group"))
+    assert "(uidNumber=20698)" in users
+    assert "(gidNumber=20699)" in users
+    assert "(gidNumber=20699)" in groups
+    assert "(uid=20698)" not in users
+    assert "rule" not in users + groups
+    assert r"(uid=quo\20te\28\2a\29\3f)" in users
+    assert r"(cn=gr\c3\b6\c3\9fe\2c\20all)" in groups
+    assert users.count("?") == 2, "it parts a base from its scope and filter"
+    asked = json.loads(directory.guard(known.cluster, known.lock))
+    assert [20698, 20698, "a rule of sudo or doas of c1"] in asked["uid"]
+    text = next(one.text for one in directory.files(known, "n1") if one.path == SSSD_CONF)
+    assert "größe" not in text, "SSSD takes a comma for the end of a name in a list"
+    meant = wanted(SSSD + "    admins: ['#20698', '#20699']\n", own_numbers=own)
+    assert "Number=2069" not in domain(meant)["ldap_user_search_base"]
+
+
+def test_names_that_programs_read_otherwise_than_a_directory_are_left_out() -> None:
+    found = domain(wanted(SSSD))
+    for base, name in (("ldap_user_search_base", "uid"), ("ldap_group_search_base", "cn")):
+        for part in (r"*\00*", r"*\1f*", r"*\7f*", r"*\3a*", r"*\2f*", r"*\5c*", "-*", ".*", "_*", "systemd-*"):
+            assert f"({name}={part})" in found[base], part
+        assert f"({name}=*\\20*)" not in found[base], "a name may have blanks inside"
+    found = domain(wanted(SSSD + "    admins: [o'brien, _ssh]\n"))
+    assert r"*\27*" not in found["ldap_user_search_base"]
+    assert r"(uid=*\00*)" in found["ldap_user_search_base"]
+    assert "(&(uid=_*)(!(uid=_ssh)))" in found["ldap_user_search_base"]
+
+
+def test_groups_that_packages_make_later_are_left_out_and_told_unless_the_file_means_them() -> None:
+    for name in ("ssl-cert", "crontab", "postdrop", "polkitd", "netdev", "kvm", "render", "input", "sgx", "mock",
+                 "rdma", "lxd", "libvirt", "libvirt-qemu", "wireshark", "sambashare", "uucp"):  # fmt: skip
+        known = wanted(SSSD)
+        assert f"(cn={name})" in domain(known)["ldap_group_search_base"], name
+        told = json.loads(directory.guard(known.cluster, known.lock))
+        assert name in told["names"]["group"] + told["silent"]["group"]
+    known = wanted(SSSD + "    admins: [render]\n")
+    assert "(cn=render)" not in domain(known)["ldap_group_search_base"]
+    assert "render" not in json.loads(directory.guard(known.cluster, known.lock))["names"]["group"]
+
+
 def test_netgroups_and_services_are_none_of_the_directorys_unless_the_file_asks_for_them() -> None:
     for kind in ("netgroup", "service"):
         key = f"ldap_{kind}_search_base"
