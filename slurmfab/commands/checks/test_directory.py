@@ -74,6 +74,10 @@ def test_numbers_of_hosts_are_nobodys_in_the_directory(
         f"SSSD shows {listed(seen, TOLD)}: processes of the one are processes of the other. "
         f"Repair: {deploy(directory_host.name)}, which names the entry; then give it another number"
     )
+    assert not found["trouble"], (
+        f"the directory's entries cannot be compared with hosts: {found['trouble']}. Repair: as said, then "
+        f"{deploy(directory_host.name)}"
+    )
     assert not others, (
         f"the directory has entries that no host sees, because hosts have their numbers or names: "
         f"{listed(others, TOLD)}. Who wrote them may have tried to become another. Repair: give them others, or name "

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ruled_shells import RuledShell
+from support import THREE_HOSTS, prepared_input
 
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
+from slurmfab.commands.checks import test_directory
 from slurmfab.commands.checks.directories import replaceable, wrong_directories
 from slurmfab.commands.checks.hosts import CheckedHost
 
+SSSD = "unix_users: false\ndirectory: {sssd: {servers: ldaps://a.example.org, base: 'dc=x', ca_file: c}}\n"
 STATE = "/var/lib/slurm/slurmctld"
 TOP = "drwxr-xr-x root  root  /\ndrwxr-xr-x root  root  var\ndrwxr-xr-x root  root  lib\n"
 WAY = f"{TOP}drwxr-xr-x slurm slurm slurm\n"
@@ -129,3 +134,27 @@ LOGS = "drwxr-xr-x root  root  /\ndrwxr-xr-x root  root  var\ndrwxr-xr-x root  r
 def test_what_a_daemon_that_is_root_writes_is_wrong_where_another_user_can_replace_it(shown: str, wrong: str) -> None:
     host = CheckedHost("n1", RuledShell({"namei": f"f: {LOG}\n{shown}"}))
     assert replaceable(host, {LOG: "SlurmdLogFile"}) == ([f"SlurmdLogFile {LOG} {wrong}"] if wrong else [])
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({}, ""),
+        ({"seen": ["toor has the UID 0 of root of this host"]}, "SSSD shows toor has the UID 0 of root"),
+        ({"entries": ["group SUDO? has a name with characters"]}, "group SUDO? has a name with characters"),
+        ({"entries": ["user ann has the UID 5001, which is below min_id"]}, ""),
+        ({"trouble": "it does not find characters inside of cn"}, "cannot be compared with hosts: it does not find"),
+    ],
+)
+def test_entries_of_a_directory_that_are_like_a_hosts_or_cannot_be_compared_fail_the_check(
+    found: dict[str, object], told: str
+) -> None:
+    known = prepared_input(THREE_HOSTS + SSSD)
+    answer = json.dumps({"seen": [], "entries": [], "trouble": "", **found})
+    host = CheckedHost("n1", RuledShell({"python3 -I": answer}))
+    try:
+        test_directory.test_numbers_of_hosts_are_nobodys_in_the_directory(host, known.cluster, known.lock)
+        said = ""
+    except AssertionError as error:
+        said = str(error)
+    assert told in said if told else said == ""
