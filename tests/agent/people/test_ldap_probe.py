@@ -154,15 +154,21 @@ def test_many_entries_of_one_kind_hide_none_of_another(monkeypatch: pytest.Monke
     assert any(one.startswith("group SUDO? has") for one in found)
 
 
-def test_a_server_that_finds_no_characters_inside_of_names_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [(r"*\00*", "it does not find characters inside of cn"), ("=HPC", "tells upper from lower case in cn")],
+)
+def test_a_server_that_finds_no_parts_of_names_or_tells_cases_of_letters_apart_is_refused(
+    asked: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def answer(_line: object, _where: object, text: str, *_: object) -> list[dict[str, list[str]]]:
-        return [] if "*\\00*" in text else [{"cn": ["hpc"], "gidnumber": ["20000"]}]
+        return [] if asked in text else [{"cn": ["hpc"], "gidnumber": ["20000"]}]
 
     monkeypatch.setattr(ldap_probe, "numbers", lambda _: [])
     monkeypatch.setattr(ldap_probe, "entries", answer)
     with pytest.raises(ldap_probe.Refused) as refused:
         ldap_probe.colliding(None, "group", GUARD)  # type: ignore[arg-type]
-    assert "it does not find characters inside of cn" in refused.value.words
+    assert told in refused.value.words
 
 
 def test_numbers_that_no_host_can_have_are_taken_for_roots() -> None:

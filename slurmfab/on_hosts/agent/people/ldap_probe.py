@@ -128,6 +128,10 @@ NO_PARTS = (
     "it does not find characters inside of %s (SUBSTR, or a NUL byte), so no names that are not plain can be kept out. "
     "Repair: name an attribute that has caseIgnoreSubstringsMatch, as cn and uid of OpenLDAP have"
 )
+NO_CASE = (
+    "it tells upper from lower case in %s (EQUALITY), and sudo does not, so SUDO cannot be kept out. Repair: name an "
+    "attribute that has caseIgnoreMatch, as cn and uid of OpenLDAP have"
+)
 
 
 def collisions(conf: str, certificate: str, guard: Mapping[str, Any]) -> List[str]:
@@ -184,11 +188,15 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
     found = []
     for base, scope, more in guard["searches"][kind]:
         where = (base, scope)
-        there = entries(line, where, "(%s=*)" % number, [number], 1)
+        there = entries(line, where, "(%s=*)" % number, [attributes["name"]], 1)
         if there and not entries(line, where, "(|(%s>=0)(%s<=-1))" % (number, number), [number], 1):
             raise Refused(0, NO_ORDER % number)
         if there and not entries(line, where, "(&(%s=*)(!(|%s)))" % (number, odd), [number], 1):
             raise Refused(0, NO_PARTS % attributes["name"])
+        for one in there[0].get(attributes["name"].lower(), [])[:1] if there else []:
+            other = "".join(letter.swapcase() if letter.isascii() else letter for letter in one)
+            if not entries(line, where, "(%s=%s)" % (attributes["name"], escaped(other)), [number], 1):
+                raise Refused(0, NO_CASE % attributes["name"])
         # One after the other, so that no number of entries of one kind hides those of another.
         texts = ["(&(%s=*)%s%s(|%s))" % (number, more, told_of, one) for one in (odd, named, others, below) if one]
         told = (one for text in texts for one in entries(line, where, text, [*attributes.values()], MOST_ENTRIES))
