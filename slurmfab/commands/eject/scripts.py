@@ -15,13 +15,13 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.commands.eject.saying import say
-from slurmfab.commands.eject.script import Script
+from slurmfab.commands.eject.script import Script, here
 from slurmfab.core.plan.phases import packages, slurm_source
 from slurmfab.core.plan.plan import Plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.hosts import client_config, route
 from slurmfab.on_hosts.agent.core.host_paths import REGISTRY_CA
-from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
+from slurmfab.on_hosts.agent.files.server_certificate import AUTHORITY_DAYS, ServerCertificate
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 
 _FUNCTION = re.compile(r"^(\w+)\(\) \{(.*?^\}\n)", re.MULTILINE | re.DOTALL)  # name, and the rest of a function
@@ -63,7 +63,9 @@ def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
         "unsaid": left(cluster, scripts),
         "secrets": secrets,
     }
-    of_controller = {"home": SLURM_HOME, "place": PACKAGES, "steps": steps(plan, bodies, sent, takes)}
+    lines = steps(plan, bodies, sent, takes)
+    authority = any(line.startswith("take_authority ") for line in lines)
+    of_controller = {"home": SLURM_HOME, "place": PACKAGES, "steps": lines, "authority": authority}
     texts["make-cluster"] = fill("eject/make-cluster", {**about, **of_controller})
     texts["ssh_config"] = client_config.config_text(route.to_hosts(cluster), {}, Path())
     texts["README.md"] = fill("eject/README.md", about)
@@ -169,10 +171,20 @@ def steps(
     """
     lines: list[str] = []
     is_over = False
+    certified = {
+        resource.ca: resource
+        for host in takes.values()
+        for _, resource in plan.of_host(host)
+        if isinstance(resource, ServerCertificate)
+    }
     for planned in plan.phases:
         if not planned.phase.prepares and not is_over:
             is_over = True
-            lines += ["learn_keys", *(f"take {host} {path}" for path, host in takes.items())]
+            lines.append("learn_keys")
+            for path, host in takes.items():
+                made = certified.get(path)
+                alike = here(f"take_authority {host} {path} {AUTHORITY_DAYS}", made.of_authority) if made else []
+                lines += alike or [f"take {host} {path}"]
         hosts = tuple(host for host in planned.resources if identifier(planned.phase.name) in bodies[host])
         if planned.phase.installs:
             lines += [
