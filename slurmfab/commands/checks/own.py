@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from slurmfab.commands.checks.results import cause_and_repair
 
 PREFIX = "own-"  # how the groups of these checks begin
 ALL = "own"  # the word that selects all of them
+MODULES = (".py", ".so", ".pyc")  # how names end of what Python imports
 CONFTEST = "conftest.py"  # fixtures and hooks of the site's own
 
 LOADS, TITLE = "file_loads", "the file with the site's own checks is used"
@@ -25,6 +27,18 @@ def directory(cluster_file: Path) -> Path:
 def files(cluster_file: Path) -> list[Path]:
     """The files with a site's own checks, in the order in which they run."""
     return sorted(directory(cluster_file).glob("test_*.py"))
+
+
+def loaded(cluster_file: Path) -> list[Path]:
+    """What Python may load for checks and has none: conftest.py, modules with their directories, and packages above."""
+    top, found = directory(cluster_file), set[Path]()
+    for above, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        found |= {Path(above, name) for name in (*folders, *names) if name in folders or name.endswith(MODULES)}
+    while (package := top / "__init__.py").exists():  # pytest imports a package before what is in it
+        found.add(package)
+        top = top.parent
+    return sorted(found - {*files(cluster_file)})
 
 
 def group_of(path: Path) -> str:

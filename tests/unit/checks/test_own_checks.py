@@ -216,6 +216,39 @@ def test_a_conftest_that_others_may_write_is_not_run(look: Look, own: Path) -> N
     assert not (own / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("place", "mode"),
+    [
+        ("checks/__init__.py", 0o666),
+        ("checks/helper.py", 0o646),
+        ("checks/sub/__init__.py", 0o646),
+        ("checks/sub/deeper/helper.py", 0o646),
+        ("checks/sub", 0o777),
+        ("__init__.py", 0o666),
+    ],
+)
+def test_a_module_beside_checks_that_others_may_write_is_not_run(look: Look, own: Path, place: str, mode: int) -> None:
+    (own / "sub/deeper").mkdir(mode=0o755, parents=True)
+    for name in ("checks/__init__.py", "checks/helper.py", "checks/sub/__init__.py", "checks/sub/deeper/helper.py"):
+        (own.parent / name).write_text(f"open('{own}/ran', 'w')\n")
+        (own.parent / name).chmod(0o644)
+    (own.parent / "__init__.py").write_text(f"open('{own}/ran', 'w')\n")
+    (own / "test_motd.py").write_text(f"{MOTD}\nfrom . import helper\nfrom .sub.deeper import helper\n")
+    (own.parent / place).chmod(mode)
+    refused = told(look("own"), "file_loads")
+    assert any(f"others may write to {own.parent / place} (mode " in one.cause for one in refused)
+    assert not (own / "ran").exists()
+    assert told(look("own"), "motd_is_ours") == []
+
+
+def test_modules_beside_checks_of_the_admins_own_are_loaded(look: Look, own: Path) -> None:
+    for name in ("__init__.py", "helper.py"):
+        (own / name).write_text("MODE = 0o644\n")
+        (own / name).chmod(0o644)
+    (own / "test_motd.py").write_text(f"from .helper import MODE\n{MOTD}")
+    assert len(told(look("own"), "motd_is_ours")) == 3
+
+
 def test_a_conftest_that_cannot_be_loaded_is_told(look: Look, own: Path) -> None:
     (own / "conftest.py").write_text("import nosuch\n")
     (own / "conftest.py").chmod(0o644)
