@@ -20,6 +20,7 @@ from slurmfab.base.errors import InputError, refuse
 from slurmfab.cluster.inventory import filed_package
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.named_path import named
 from slurmfab.cluster.inventory.site_packages import PACKAGE_NAME
 
 LARGEST_PART = 4 << 20  # bytes of the largest control.tar, compressed
@@ -106,7 +107,7 @@ def read(inventory: Inventory) -> dict[str, DebFile]:
         if not one.file:
             continue
         try:
-            found[one.file] = package_in(inventory.path.parent / Path(one.file).expanduser())
+            found[one.file] = package_in(named(inventory.path.parent, one.file))
             if found[one.file].name != one.name:
                 raise InputError(f'this is the package "{found[one.file].name}"; rename the file: dpkg-name {one.file}')
         except InputError as error:

@@ -10,6 +10,7 @@ from slurmfab.base import bounded_file
 from slurmfab.base.errors import BrokenFile, InputError, refuse
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.files_on_hosts import LARGEST_FILE, LARGEST_SUM, FileOnHosts
+from slurmfab.cluster.inventory.named_path import named
 
 
 class Content(NamedTuple):
@@ -82,7 +83,7 @@ def _content(one: FileOnHosts, beside: Path) -> str:
     """The content of a file. Raises InputError if it cannot be read, and why."""
     if one.source is None:
         return one.text or ""
-    path = beside / Path(one.source).expanduser()
+    path = named(beside, one.source)
     try:
         return bounded_file.read(path, LARGEST_FILE).decode("utf-8", "surrogateescape")
     except BrokenFile:

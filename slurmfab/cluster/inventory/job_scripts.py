@@ -12,6 +12,7 @@ from typing import NamedTuple
 from slurmfab.base.errors import InputError, refuse
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.health import DirectoriesOfScripts, directories_of
+from slurmfab.cluster.inventory.named_path import named
 
 
 class Script(NamedTuple):
@@ -43,7 +44,7 @@ def read(cluster: Cluster, beside: Path) -> Scripts:
     complaints: list[str] = []
     for key, value in wanted.items():
         for directory in directories_of(value):
-            scripts, wrong = scripts_in(key, beside / Path(directory).expanduser())
+            scripts, wrong = scripts_in(key, named(beside, directory), beside)
             found[key_of(key, value, directory)] = scripts
             complaints += wrong
     refuse(complaints)
@@ -55,7 +56,7 @@ def key_of(kind: str, value: DirectoriesOfScripts, directory: str | None) -> str
     return kind if isinstance(value, str) else f"{kind} {directory or ''}"
 
 
-def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str, ...]]:
+def scripts_in(key: str, directory: Path, beside: Path) -> tuple[tuple[Script, ...], tuple[str, ...]]:
     """The valid scripts in a directory, sorted by name, and complaints about `key` (prolog, epilog) for the others."""
     try:
         paths = sorted(
@@ -69,7 +70,7 @@ def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str
     scripts, complaints = [], []
     for path in paths:
         try:
-            scripts.append(Script(path.name, checked_text(path)))
+            scripts.append(Script(path.name, checked_text(named(beside, path.absolute()))))
         except InputError as error:
             complaints.append(f"{key}: {path}: {error}")
     return tuple(scripts), tuple(complaints)

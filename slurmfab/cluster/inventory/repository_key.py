@@ -16,6 +16,7 @@ from slurmfab.base import bounded_file
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.cluster.inventory.deb_files import place_of
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.named_path import named
 from slurmfab.cluster.inventory.slurm_packages import AptRepository, DnfRepository
 
 LARGEST_FILE = 256 << 10  # bytes of the largest file with keys
@@ -44,6 +45,7 @@ def _read(inventory: Inventory, name: str) -> str:
     """Read one key."""
     path = inventory.path.parent / Path(name).expanduser()
     try:
+        named(inventory.path.parent, name)
         return as_text(public_keys(bounded_file.read(path, LARGEST_FILE)))
     except OSError as error:
         reason = f"it cannot be read: {error.strerror}"

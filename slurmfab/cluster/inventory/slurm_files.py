@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from slurmfab.base import bounded_file
 from slurmfab.base.errors import BrokenFile, InputError, refuse
+from slurmfab.cluster.inventory.named_path import named
 
 EXECUTABLE, PLAIN = 0o755, 0o644  # the modes that files get on hosts: of one that is executable here, and of another
 MOST_FILES = 64  # the most files
@@ -56,7 +57,7 @@ def read(files: Mapping[str, str], beside: Path) -> tuple[SiteFile, ...]:
     complaints: list[str] = []
     for name, value in sorted(files.items()):
         try:
-            found.append(_read(name, beside / Path(value).expanduser()))
+            found.append(_read(name, named(beside, value)))
         except InputError as error:
             complaints.append(f"slurm_files.{name}: {error}")
     complaints += _too_much(found)

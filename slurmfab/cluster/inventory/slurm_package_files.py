@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from slurmfab.base.errors import InputError, refuse
-from slurmfab.cluster.inventory import deb_files, rpm_files
+from slurmfab.cluster.inventory import deb_files, named_path, rpm_files
 from slurmfab.cluster.inventory.deb_files import place_of
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.loading import Inventory
@@ -45,7 +45,7 @@ def _read(inventory: Inventory, slurm: SlurmPackages, source: PackageDirectory) 
     read_one: Callable[[Path], FiledPackage] = rpm_files.package_in if ending == RPM else deb_files.package_in
     for path in _files(folder, ending, complaints):
         try:
-            found.append(read_one(path))
+            found.append(read_one(named_path.named(inventory.path.parent, path.absolute())))
         except InputError as error:
             complaints.append(f"{path}: {error}")
     complaints += () if complaints else _mistakes(slurm, folder, ending, found)

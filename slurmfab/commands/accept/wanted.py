@@ -12,6 +12,7 @@ from slurmfab.cluster.inventory.acceptance import TOLERANCE, AcceptanceJob, Figu
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.job_scripts import checked_text
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.named_path import named
 from slurmfab.cluster.inventory.shipped_jobs import ShippedJob
 
 SHIPPED_SCRIPTS = Path(__file__).parent / "shipped"  # the directory of the scripts that slurmfab brings along
@@ -151,7 +152,7 @@ def script_of(known: Inventory, name: str, said: AcceptanceJob, shipped: Shipped
         return (SHIPPED_SCRIPTS / (said.script or name)).read_text()
     path = known.path.parent / Path(said.script or "").expanduser()
     try:
-        return checked_text(path)
+        return checked_text(named(known.path.parent, path))
     except InputError as error:
         raise InputError(f"{path}: {error}" if path.exists() else f"there is no script {path}.") from None
 

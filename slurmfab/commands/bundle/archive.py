@@ -12,6 +12,7 @@ from slurmfab.base.answers import Phrase
 from slurmfab.base.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, format_size
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.named_path import named
 from slurmfab.on_hosts.agent.packages.bundle_place import INDEX, checked
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def path_of(cluster_file: Path, suite: str, architecture: str) -> Path:
 
 def paths_by_name(known: Inventory) -> dict[str, Path]:
     """The paths of the bundles that a cluster file names, by these names; relative ones begin at its directory."""
-    return {name: known.path.parent / Path(name).expanduser() for name in known.cluster.bundle}
+    return {name: named(known.path.parent, name) for name in known.cluster.bundle}
 
 
 def verified(path: Path) -> Bundle:

@@ -91,7 +91,7 @@ def read_secrets(known: Inventory) -> Known:
     sources: dict[str, Callable[[], Iterator[str]]] = {
         "mail.password_file": lambda: iter([passwords.mail_password(cluster.mail, beside)]),
         "power.how.ipmi.password_file": lambda: iter([passwords.power_password(cluster.power, beside)]),
-        "database.password_file": lambda: iter([passwords.database_password(cluster.database)]),
+        "database.password_file": lambda: iter([passwords.database_password(cluster.database, beside)]),
         "directory.sssd.password_file": lambda: iter([passwords.directory_password(cluster.directory, beside)]),
         "registry.password_file": lambda: hashes(passwords.registry_users(cluster.registry, beside)),
         "files": lambda: private_lines(cluster, beside),

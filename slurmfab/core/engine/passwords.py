@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from slurmfab.base import bounded_file
 from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.cluster.inventory.named_path import named
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.accounting import Database
@@ -41,11 +42,11 @@ _LONGEST = 4096
 _LARGEST_CA = 1 << 18  # a file with all authorities of a system has some 220 KiB
 
 
-def database_password(database: Database | None) -> str:
+def database_password(database: Database | None, beside: Path = Path("/")) -> str:
     """The password of an external accounting database, for slurmdbd's host."""
     if database is None or database.password_file is None:
         return ""
-    path = Path(database.password_file).expanduser()
+    path = named(beside, database.password_file)
     text = read_file(path, "database.password_file", f"{database.user} at {database.external}").strip()
     if not _IN_SLURMDBD_CONF.fullmatch(text):
         raise InputError(
@@ -59,7 +60,7 @@ def mail_password(mail: Mail | None, beside: Path) -> str:
     """The password of the relay of mail about jobs, for the controllers."""
     if mail is None or mail.password_file is None:
         return ""
-    path, whose = beside / Path(mail.password_file).expanduser(), f"{mail.user} at {mail.relay}"
+    path, whose = named(beside, mail.password_file), f"{mail.user} at {mail.relay}"
     return one_line(path, "mail.password_file", whose, "the settings of msmtp cannot hold")
 
 
@@ -67,7 +68,7 @@ def directory_password(directory: Directory | None, beside: Path) -> str:
     """The password of the entry as which SSSD searches a directory, for all hosts."""
     if directory is None or directory.sssd.password_file is None:
         return ""
-    path, whose = beside / Path(directory.sssd.password_file).expanduser(), str(directory.sssd.bind_dn)
+    path, whose = named(beside, directory.sssd.password_file), str(directory.sssd.bind_dn)
     return one_line(path, "directory.sssd.password_file", whose, "slurmfab does not write to sssd.conf")
 
 
@@ -88,7 +89,7 @@ def directory_ca(directory: Directory | None, beside: Path) -> str:
         return ""
     import ssl  # slow to load, and few clusters have a directory
 
-    path = beside / Path(directory.sssd.ca_file).expanduser()
+    path = named(beside, directory.sssd.ca_file)
     try:
         text = bounded_file.read(path, _LARGEST_CA).decode(errors="replace")
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
@@ -106,7 +107,7 @@ def power_password(power: Power | None, beside: Path) -> str:
     """The password of IPMI controllers, for the controllers of the cluster."""
     if power is None or power.how.ipmi is None:
         return ""
-    path = beside / Path(power.how.ipmi.password_file).expanduser()
+    path = named(beside, power.how.ipmi.password_file)
     text = read_file(path, _IPMI, f"{power.how.ipmi.user} at the IPMI controllers")
     if len(text.encode()) > _LONGEST_OF_IPMI or not text.isprintable():
         raise InputError(
@@ -120,7 +121,7 @@ def registry_users(registry: Registry | None, beside: Path) -> str:
     """The lines of the file with the registry's users and hashes of their passwords, without comments (htpasswd(1))."""
     if registry is None:
         return ""
-    path = beside / Path(registry.password_file).expanduser()
+    path = named(beside, registry.password_file)
     what = "a line USER:HASH for each user who may send images; to add one: htpasswd -B"
     text = read_file(path, _USERS, f"{what} {path} USER", most=_LONGEST_LIST, is_one=False)
     users: dict[str, int] = {}
