@@ -80,9 +80,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("says", ATTACKS)
-@pytest.mark.parametrize(
-    "asks", ["hosts=(n1); learn_keys", "take n1 /etc/munge/munge.key; give secret_0 /etc/munge/munge.key"]
-)
+@pytest.mark.parametrize("asks", ["hosts=(n1); learn_keys", "take n1 /munge.key; give secret_0 /munge.key"])
 def test_a_host_that_says_something_else_then_is_refused_by_its_name_and_nothing_runs(
     scripts: dict[str, str], tmp_path: Path, says: bytes, asks: str
 ) -> None:
@@ -139,9 +137,7 @@ def test_no_script_then_has_a_language_run_what_hosts_say(scripts: dict[str, str
         assert "eval " not in text, name
 
 
-def authority(
-    place: Path, wanted: ServerCertificate, change: tuple[str, str] = ("", ""), days: int = 30 * 365
-) -> bytes:
+def authority(place: Path, wanted: ServerCertificate, change: tuple[str, str] = ("", ""), days: int = 10950) -> bytes:
     """The certificate of an authority that a host makes, by the settings with a change."""
     settings = wanted.of_authority.replace(*change) if change[0] else wanted.of_authority
     assert not change[0] or settings != wanted.of_authority
