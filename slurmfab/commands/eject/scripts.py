@@ -62,10 +62,9 @@ def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
         "given": given,
         "unsaid": left(cluster, scripts),
         "secrets": secrets,
+        "authority": REGISTRY_CA in takes,
     }
-    lines = steps(plan, bodies, sent, takes)
-    authority = any(line.startswith("take_authority ") for line in lines)
-    of_controller = {"home": SLURM_HOME, "place": PACKAGES, "steps": lines, "authority": authority}
+    of_controller = {"home": SLURM_HOME, "place": PACKAGES, "steps": steps(plan, bodies, sent, takes)}
     texts["make-cluster"] = fill("eject/make-cluster", {**about, **of_controller})
     texts["ssh_config"] = client_config.config_text(route.to_hosts(cluster), {}, Path())
     texts["README.md"] = fill("eject/README.md", about)
