@@ -132,7 +132,7 @@ def hang(text: str) -> str:
     >>> hang("one\\ntwo")
     'one\\n    two'
     """
-    return re.sub(r"\n(?=\S)", f"\n{HANGING_INDENT}", text)
+    return re.sub(rf"\n(?!{HANGING_INDENT}|\n|\Z)", f"\n{HANGING_INDENT}", text)
 
 
 def _with_colours(text: str) -> str:

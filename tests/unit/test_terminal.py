@@ -14,12 +14,14 @@ from terminals import Terminal, shown_on
 from slurmfab.base.errors import HostError
 from slurmfab.base.folding import fold_lines
 from slurmfab.base.terminal import (
+    HANGING_INDENT,
     RED,
     Cell,
     Guarded,
     Paint,
     StatusLine,
     columns,
+    hang,
     is_terminal,
     shorten,
     table,
@@ -254,3 +256,14 @@ def test_standard_output_and_error_are_filtered_whoever_writes_to_them() -> None
     assert b"\x1b" not in done.stderr
     assert rb"\x9b\udcff" in done.stderr
     assert rb"ValueError: \x1b]52;c;eA==" in done.stderr
+
+
+@pytest.mark.parametrize("begins", ["", "\xa0", "\u200a", "\r", "\t", " ", "   ", "\u3000", "    "])
+def test_all_further_lines_of_a_hosts_text_are_indented_whatever_they_begin_with(
+    begins: str,
+) -> None:
+    text = f"no such unit\n{begins}atta: nothing would be changed\n\n{begins}n1: ok\n"
+    hung = hang(text)
+    assert all(line.startswith(HANGING_INDENT) for line in hung.split("\n")[1:] if line)
+    assert hung.replace(HANGING_INDENT, "") == text.replace(HANGING_INDENT, "")
+    assert hang(hung) == hung
