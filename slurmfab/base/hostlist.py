@@ -26,6 +26,7 @@ HIGHEST_PORT = 65535
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\+-]*")
 _LONGEST_NAME = 253  # the most characters of a name in the DNS (RFC 1035, section 2.3.4)
+_LONGEST_AROUND = 512  # the most characters around the brackets of an entry, each of whose names has them
 _MOST_DIGITS = 9  # the most digits of a number in brackets; further digits of a name stay before the bracket
 _RANGE = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:-([0-9]{{1,{_MOST_DIGITS}}}))?")
 _BRACKETED_IPV6 = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\](?::(.*))?")
@@ -62,6 +63,7 @@ def expand(hostlist: str) -> tuple[str, ...]:
         expanded = _expand_entry(entry, hostlist)
         _check_name(expanded[0], hostlist)  # the others differ from it in digits only
         names += expanded
+        _check_count(len(names), hostlist)
     _check_unique(names, hostlist)
     return tuple(names)
 
@@ -77,9 +79,12 @@ def expand_endpoints(hostlist: str) -> tuple[Endpoint, ...]:
     Raises:
         HostlistError: as for `expand`; also for an invalid port or user name.
     """
-    endpoints = tuple(endpoint for entry in entries(hostlist) for endpoint in _expand_endpoint(entry, hostlist))
+    endpoints: list[Endpoint] = []
+    for entry in entries(hostlist):
+        endpoints += _expand_endpoint(entry, hostlist)
+        _check_count(len(endpoints), hostlist)
     _check_unique([canonical(endpoint.address) for endpoint in endpoints], hostlist)
-    return endpoints
+    return tuple(endpoints)
 
 
 def entries(hostlist: str) -> list[str]:
@@ -294,6 +299,7 @@ def _expand_text(hostlist: str) -> tuple[str, ...]:
             found.append(entry if bracketed[2] is not None else f"{user}{at}{address}")
         else:
             found += _expand_entry(entry, hostlist)
+        _check_count(len(found), hostlist)
     return tuple(found)
 
 
@@ -302,9 +308,10 @@ def _expand_entry(entry: str, hostlist: str) -> Sequence[str]:
     parts = re.split(r"\[([^]]*)\]", entry)
     if len(parts) == 1:
         return parts
+    if sum(map(len, parts[::2])) > _LONGEST_AROUND:
+        raise HostlistError(f'"{entry[:40]}…" is too long: it has more than {_LONGEST_AROUND} characters.')
     numbers = [_expand_ranges(ranges, hostlist) for ranges in parts[1::2]]
-    if math.prod(map(len, numbers)) > MOST_HOSTS:
-        raise HostlistError(f'"{hostlist}" is too long: Slurm supports at most {MOST_HOSTS} nodes.')
+    _check_count(math.prod(map(len, numbers)), hostlist)
     names = [parts[0]]
     for between, inside in zip(parts[2::2], numbers, strict=True):
         names = [f"{name}{number}{between}" for name in names for number in inside]
@@ -325,8 +332,7 @@ def _expand_ranges(ranges: str, hostlist: str) -> list[str]:
         # n[09-010] and n[01-1] contain two different widths; n[001-1000] has one, and 1000 exceeds it.
         if int(high) < int(low) or len(high) < len(low) or (len(high) > len(low) and high.startswith("0")):
             raise HostlistError(f'"{hostlist}" is not a hostlist: the range {part} does not count up.')
-        if len(numbers) + int(high) - int(low) >= MOST_HOSTS:
-            raise HostlistError(f'"{hostlist}" is too long: Slurm supports at most {MOST_HOSTS} nodes.')
+        _check_count(len(numbers) + int(high) - int(low) + 1, hostlist)
         numbers += [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
     return numbers
 
@@ -382,6 +388,12 @@ def _check_name(name: str, hostlist: str) -> None:
         f'"{hostlist}": "{name}" is not a host name. A host name has letters, digits, dots, hyphens and underscores, '
         "and begins with a letter or digit."
     )
+
+
+def _check_count(count: int, hostlist: str) -> None:
+    """Refuse more names than Slurm takes, before they take up memory."""
+    if count > MOST_HOSTS:
+        raise HostlistError(f'"{hostlist}" is too long: Slurm supports at most {MOST_HOSTS} nodes.')
 
 
 def _check_unique(names: Sequence[str], hostlist: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ LATEST = float(1 << 40)  # a time that no clock shows: seconds since 1970
 Cpus = Annotated[int, Field(ge=1, le=65533)]  # as slurm.conf takes them, which has 16 bits for each
 Bus = Annotated[str, pattern(r"(?:[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])?", 16)]
 Cores = Annotated[str, pattern(r"(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?", 4096)]
+CPU_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+MOST_CPUS = 1 << 16  # slurm.conf(5): what Slurm takes as the CPUs of one node
 SiteFileName = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)?", 201)]
 GpuType = Annotated[str, pattern(r"[A-Za-z0-9_.-]*", 128)]
 
@@ -305,7 +308,21 @@ def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
         raise AgentFailed(name, f"its facts were refused: they are no object with facts. {ADVICE}")
     plain = {**answer, "name": name, "clock_offset": clock_offset}
     plain.pop("clock", None)
-    return checked(name, adapter(), plain, "facts")
+    facts = checked(name, adapter(), plain, "facts")
+    if not all(map(are_cpus, (facts.ecores, *(gpu.cores for gpu in facts.gpus)))):
+        raise AgentFailed(name, f"its facts were refused: cores: a node has at most {MOST_CPUS} CPUs. {ADVICE}")
+    return facts
+
+
+def are_cpus(cores: str) -> bool:
+    """Whether a list of cores such as `0-31,64` is one of so many as a node may have; nothing is expanded for that.
+
+    It is no part of the model, which the lock has as well: an entry of a former slurmfab would be the end for all.
+    """
+    matches = [CPU_RANGE.fullmatch(part) for part in cores.split(",") if part]
+    pairs = [(int(match[1]), int(match[2] or match[1])) for match in matches if match]
+    is_within = len(pairs) == len(matches) and all(last < MOST_CPUS for _, last in pairs)
+    return is_within and sum(max(0, last - first) + 1 for first, last in pairs) <= MOST_CPUS
 
 
 def clock_of(name: str, answer: Any, otherwise: float) -> float:

@@ -340,3 +340,18 @@ def test_the_names_of_a_hostlist_are_counted_without_expanding_it(text: str) -> 
 )  # fmt: skip
 def test_other_texts_are_counted_quickly_too(text: str, count: int) -> None:
     assert count_names(text) == count
+
+
+MUCH = ",".join(f"n{number}x[1-65536]" for number in range(200))
+
+
+@pytest.mark.parametrize("read", [expand, expand_endpoints, lambda text: zip_hostlists("n[1-2]", text)])
+def test_a_text_that_stands_for_very_much_in_all_its_parts_is_refused_before_it_takes_up_memory(read):
+    with pytest.raises(HostlistError, match="is too long"):
+        read(MUCH)
+    with pytest.raises(HostlistError, match="is too long"):
+        read(f"n{'x' * 1000}[1-65536]")
+
+
+def test_device_files_that_are_very_many_in_all_stay_one_text():
+    assert expand_files(MUCH) == (MUCH,)

@@ -7,12 +7,12 @@ counts, and a `DEFAULT` line is for all following lines of its kind (slurm.conf(
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from slurmfab.base.errors import HostlistError
-from slurmfab.base.hostlist import expand, zip_hostlists
+from slurmfab.base.hostlist import MOST_HOSTS, count_names, expand, zip_hostlists
 
 Settings = Mapping[str, str]  # values by key in lower case
 
@@ -31,6 +31,9 @@ FORMER_CONTROLLERS = (("controlmachine", "controladdr"), ("backupcontroller", "b
 
 ONE_EACH = ("nodeaddr", "nodehostname", "bcastaddr", "port")
 """Keys of a node line whose hostlist Slurm assigns to its nodes by position (slurm.conf(5), NodeAddr)."""
+
+MOST_NAMES = 4 * MOST_HOSTS
+"""The most nodes and device files that the lines of a file list in brackets, in sum: all nodes that Slurm can have, with names, addresses and devices."""
 
 SYNONYMS = {"features": "feature", "procs": "cpus", "sockets": "socketsperboard", "shared": "oversubscribe"}
 """Keys of node and partition lines with two names (slurm.conf(5))."""
@@ -106,14 +109,17 @@ class ConfText:
 
 
 def parse(text: str) -> ConfText:
-    """Parse a file. Mistakes are not reported, as Slurm itself checks the file; they are read as far as possible."""
+    """Parse a file. Mistakes are not reported, as Slurm itself checks the file; they are read as far as possible.
+
+    Lines that list more than `MOST_NAMES` are passed over: the file may be a host's that is hostile.
+    """
     settings: dict[str, str] = {}
     spelled: dict[str, str] = {}
     node_lines: list[NodeLine] = []
     partitions: dict[str, Settings] = {}
     node_sets: dict[str, Settings] = {}
     defaults: dict[str, Settings] = {"nodename": {}, "partitionname": {}}
-    lines = tuple(logical_lines(text))
+    lines = tuple(bounded(logical_lines(text)))
     for line in lines:
         spelled.update({key.lower(): key for key, _ in line})
         fields = {SYNONYMS.get(key.lower(), key.lower()): value for key, value in line}
@@ -143,6 +149,17 @@ def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:
         found = [(key, quoted or plain) for key, quoted, plain in ASSIGNMENT.findall(bare)]
         if found:
             yield found
+
+
+def bounded(lines: Iterable[Sequence[tuple[str, str]]]) -> Iterator[Sequence[tuple[str, str]]]:
+    """Yield the lines with at most `MOST_NAMES` in brackets; partitions name the same nodes over and over."""
+    left = MOST_NAMES
+    for line in lines:
+        is_partition = line[0][0].lower() == "partitionname"
+        count = 0 if is_partition else sum(count_names(value) for _, value in line if "[" in value)
+        if count <= left:
+            left -= count
+            yield line
 
 
 def joined_lines(text: str) -> Iterator[str]:

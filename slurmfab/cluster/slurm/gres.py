@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
 
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import expand, expand_files, fold_in_order, natural
-from slurmfab.cluster.facts import Gpu
+from slurmfab.cluster.facts import CPU_RANGE, Gpu, are_cpus
 from slurmfab.cluster.slurm.conf_text import ConfText, Settings
 from slurmfab.cluster.slurm.meaning import UNITS
 from slurmfab.cluster.slurm.node import Node, one_of_each
@@ -204,7 +203,8 @@ def _grouped(gpus: Iterable[Gpu], kind: str | None = None) -> list[Device]:
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for gpu in gpus:
         alone = (gpu.file, *gpu.with_files) if gpu.with_files else ()
-        alike.setdefault((gpu.type if kind is None else kind, gpu.cores, alone), []).append(gpu.file)
+        cores = gpu.cores if are_cpus(gpu.cores) else ""  # of a lock that another slurmfab wrote
+        alike.setdefault((gpu.type if kind is None else kind, cores, alone), []).append(gpu.file)
     return [
         Device("gpu", type_, str(len(files)), alone or tuple(files), cores, is_one=bool(alone))
         for (type_, cores, alone), files in alike.items()
@@ -265,7 +265,7 @@ class GresLine:
     count: int = 0  # their number; 0 for as many as there are files
     files: tuple[str, ...] = ()  # their device files, sorted
     multiple: tuple[str, ...] = ()  # the files of a device that has several (MultipleFiles), in their order
-    cores: tuple[str, ...] = ()  # numbers of the cores near them, sorted; empty if the line does not tell
+    cores: tuple[str, ...] = ()  # the cores near them, see `ranges`; empty if the line does not tell
     links: str = ""  # connections to other devices
     flags: tuple[str, ...] = ()  # in lower case, sorted
     autodetect: str = ""  # how slurmd finds the devices, in lower case; empty for not at all
@@ -286,9 +286,9 @@ def gres_by_node(conf: ConfText, nodes: Iterable[str] = ()) -> Mapping[str, tupl
     merged: dict[tuple[int, ...], tuple[GresLine, ...]] = {}
     found: dict[str, tuple[GresLine, ...]] = {}
     for name, numbers in lines.items():
-        mine = everywhere if name == "" else tuple(sorted({*everywhere, *numbers}))
+        mine = tuple(numbers) if name else ()
         if mine not in merged:
-            merged[mine] = merge([parsed[number] for number in mine])
+            merged[mine] = merge([parsed[number] for number in sorted({*everywhere, *mine})])
         found[name] = merged[mine]
     return found
 
@@ -312,23 +312,29 @@ def gres_line(line: Settings) -> GresLine:
         count=int(count[1]) * UNITS[count[2]] if count else 0,
         files=tuple(sorted(expand_files(line.get("file", "")))),
         multiple=expand_files(line.get("multiplefiles", "")),
-        cores=numbers(line.get("cores", line.get("cpus", ""))),
+        cores=ranges(line.get("cores", line.get("cpus", ""))),
         links=line.get("links", ""),
         flags=tuple(sorted(flags)),
         autodetect="" if autodetect == OFF else autodetect,
     )
 
 
-@lru_cache(maxsize=64)
-def numbers(text: str) -> tuple[str, ...]:
-    """The numbers in a list such as `0-3,8`, sorted; another text as it is."""
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        if not (first.isdigit() and (last or first).isdigit()):
-            return (text,)
-        found.update(range(int(first), min(int(last or first), int(first) + (1 << 20)) + 1))
-    return tuple(map(str, sorted(found)))
+def ranges(text: str) -> tuple[str, ...]:
+    """The numbers in a list as ranges, sorted and joined, never one by one; another text as it is.
+
+    >>> ranges("8,0-1,2-3"), ranges("all")
+    (('0-3', '8-8'), ('all',))
+    """
+    matches = [CPU_RANGE.fullmatch(part) for part in text.split(",") if part]
+    if not all(matches):
+        return (text,)
+    found: list[list[int]] = []
+    for first, last in sorted((int(match[1]), int(match[2] or match[1])) for match in matches if match):
+        if found and first <= found[-1][1] + 1:
+            found[-1][1] = max(found[-1][1], last)
+        elif first <= last:
+            found.append([first, last])
+    return tuple(f"{first}-{last}" for first, last in found)
 
 
 def merge(lines: Sequence[GresLine]) -> tuple[GresLine, ...]:

@@ -271,15 +271,14 @@ def is_task(one: Attempt, job: str) -> bool:
     own, _, tasks = one.id.partition("_")
     if own != array or not tasks:
         return False
-    return not task or not numbers_in(task).isdisjoint(numbers_in(tasks))
+    there = ranges_in(tasks)
+    return not task or any(low <= last and first <= high for low, high in ranges_in(task) for first, last in there)
 
 
-def numbers_in(tasks: str) -> set[int]:
-    """The tasks in a text such as `3` or `[2-5,9%2]`."""
-    found: set[int] = set()
-    for low, high in re.findall(r"(\d+)(?:-(\d+))?", tasks.partition("%")[0]):
-        found.update(range(int(low), min(int(high or low), int(low) + 10000) + 1))
-    return found
+def ranges_in(tasks: str) -> list[tuple[int, int]]:
+    """The first and the last of the tasks in each part of a text such as `3` or `[2-5,9%2]`."""
+    found = re.findall(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", tasks.partition("%")[0])
+    return [(int(low), int(high or low)) for low, high in found]
 
 
 def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:

@@ -302,8 +302,8 @@ def array_tasks(job_id: str) -> int:
     match = re.search(r"_\[([^]%]*)", job_id)
     if not match:
         return 1
-    ranges = re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", match[1])
-    return sum(len(range(int(low), int(high or low) + 1, int(step or 1))) for low, high, step in ranges)
+    ranges = re.findall(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", match[1])
+    return sum(len(range(int(low), int(high or low) + 1, int(step or 1) or 1)) for low, high, step in ranges)
 
 
 def number(text: str) -> int:

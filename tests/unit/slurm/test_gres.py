@@ -166,3 +166,10 @@ def test_nodes_that_find_their_gpus_themselves_say_so_each_by_its_name_and_keep_
 )
 def test_a_name_fits_a_model_that_has_all_of_its_words(found: str, wanted: str, fits: bool) -> None:
     assert is_of_type(found, wanted) is fits
+
+
+@pytest.mark.parametrize("cores", [",".join(["0-1048575"] * 200), ",".join(["0-65535"] * 200), "65536"])
+def test_cores_of_a_lock_that_no_node_has_are_left_out_and_the_gpu_stays(cores: str) -> None:
+    assert gres_lines([node("n1", gpus=(gpu(0, cores=cores),))]) == (
+        "NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia0",
+    )

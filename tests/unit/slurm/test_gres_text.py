@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.cluster.slurm.conf_text import MOST_NAMES, parse
 from slurmfab.cluster.slurm.gres import gres_by_node, is_same_gres
 
 OURS = "NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"
@@ -63,3 +63,26 @@ def test_a_text_that_says_something_else_is_another(text: str) -> None:
 )
 def test_counts_cores_and_autodetect_are_compared_as_slurm_reads_them(one: str, other: str, expected: bool) -> None:
     assert is_same(one, other) == expected
+
+
+HUGE = {
+    "cores": "Name=gpu File=/dev/nvidia0 Cores=" + ",".join(["0-1048575", "5-99999999"] * 200),
+    "digits": "Name=gpu File=/dev/nvidia0 Cores=0-" + "9" * 5000,
+    "devices": "\n".join(f"Name=gpu File=/dev/x{number}n[1-65536]" for number in range(200)),
+    "devices in one line": "Name=gpu File=" + ",".join(f"/dev/x{number}n[1-65536]" for number in range(200)),
+    "nodes": "\n".join(f"NodeName=x{number}n[1-65536] Name=gpu Count=1" for number in range(200)),
+    "nodes and lines": "Name=gpu Count=1\n" * 3000 + "NodeName=n[1-65536] Name=gpu Count=1",
+}
+
+
+@pytest.mark.parametrize("text", HUGE.values(), ids=HUGE)
+def test_a_hostile_text_that_stands_for_very_much_is_read_in_bounds_and_differs(text: str) -> None:
+    found = gres_by_node(parse(text), ["n1"])
+    assert len(found) + len(found["n1"][0].files) + len(found["n1"][0].cores) <= MOST_NAMES + 2
+    assert not is_same_gres(found["n1"], gres_by_node(parse(OURS))["n1"])
+
+
+def test_cores_however_they_are_listed_are_compared_as_sets() -> None:
+    one, other = (OURS.replace("\n", f" Cores={cores}\n") for cores in ("8,0-1,2-3", "0-2,2-3,3,8-8"))
+    assert is_same(one, other)
+    assert not is_same(one, OURS.replace("\n", " Cores=0-8\n"))
