@@ -66,6 +66,15 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
     return {**kept, **_given(node), **state}
 
 
+def memory_share(node: Node, memory_margin: str) -> int | None:
+    """The memory per CPU of a node in MiB, at least 1; `None` for one that is not there, or without such numbers."""
+    if node.hardware is None:
+        return None
+    settings = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
+    memory, cpus = settings["realmemory"], settings.get("cpus") or settings.get("procs") or str(node.hardware.CPUs)
+    return max(1, int(memory) // int(cpus)) if memory.isdigit() and cpus.isdigit() and int(cpus) else None
+
+
 def _given(node: Node) -> dict[str, str]:
     """The user's settings of a node line, with what slurmfab adds to a `Gres` among them."""
     gres = gres_value(node.settings) or ""

@@ -21,7 +21,7 @@ from slurmfab.cluster.facts import Cgroup
 from slurmfab.cluster.slurm.gres import gres_lines, gres_names, tracked_gres
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT, explains_refusals, lua_text
 from slurmfab.cluster.slurm.node import Node, one_of_each
-from slurmfab.cluster.slurm.node_lines import assignment, node_lines, node_settings
+from slurmfab.cluster.slurm.node_lines import assignment, memory_share, node_lines
 from slurmfab.cluster.slurm.platform import DEBIAN, Platform
 from slurmfab.cluster.slurm.preemption import partition_settings, preemption
 from slurmfab.cluster.slurm.versions import SlurmVersion, tells_figures
@@ -330,15 +330,7 @@ def _partition_line(name: str, nodes: str, settings: Mapping[str, str]) -> str:
 
 def _memory_per_cpu(nodes: Iterable[Node], memory_margin: str) -> int:
     """The least memory per CPU of all nodes that are there in MiB, for DefMemPerCPU."""
-    shares = set()
-    for node in nodes:
-        if node.hardware is None:
-            continue
-        settings = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
-        cpus = settings.get("cpus") or settings.get("procs") or str(node.hardware.CPUs)
-        shares.add((settings["realmemory"], cpus))
-    numbers = [(int(memory), int(cpus)) for memory, cpus in shares if memory.isdigit() and cpus.isdigit() and int(cpus)]
-    return max(1, min((memory // cpus for memory, cpus in numbers), default=1))
+    return max(1, min(filter(None, (memory_share(node, memory_margin) for node in nodes)), default=1))
 
 
 class Switch(Protocol):

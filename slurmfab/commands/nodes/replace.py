@@ -28,7 +28,7 @@ from slurmfab.core.impact.approvals import NOTHING, Approvals
 from slurmfab.core.impact.disruptive_changes import LOST_LIMITS, require_known
 from slurmfab.core.impact.hardware_changes import differences
 from slurmfab.core.plan.pinned import is_same_machine
-from slurmfab.core.plan.preflight import new_nodes, other_clusters
+from slurmfab.core.plan.preflight import default_memory, new_nodes, other_clusters
 from slurmfab.core.plan.preflight.hosts import unfit
 from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import PinnedKey, changed_key_text
@@ -151,6 +151,7 @@ def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: C
     reason = reason or ("" if is_same else new_nodes.at_work(machine.facts, allowed))
     reason = reason or new_nodes.too_small(known.cluster, host, machine.facts)
     reason = reason or ("" if LOST_LIMITS in allowed else new_nodes.weaker_cgroups(known, host, machine.facts.cgroup))
+    reason = reason or default_memory.lowered(known.cluster, known.lock, host, machine.facts, allowed)
     if reason:
         raise SlurmfabError(f"{host}: {reason} Nothing was changed.")
     people_ids.decide(known.cluster, known.lock.ids, {host: machine.facts})

@@ -225,6 +225,11 @@ LOST_LIMITS = "lost-limits"
 
 A deployment leaves such a node out; see `slurmfab.core.plan.preflight.cgroups`."""
 
+LOW_MEMORY = "low-memory"
+"""Another of its own kind: all jobs would get much less memory by default (DefMemPerCPU), because of a new node.
+
+A deployment leaves such a node out; see `slurmfab.core.plan.preflight.default_memory`."""
+
 HOST_IN_USE = "host-in-use"
 """Another of its own kind: a host is taken from another cluster.
 
@@ -240,7 +245,14 @@ REGISTRY_AUTHORITY = "registry-authority"
 
 A deployment leaves the registry's host out; see `slurmfab.core.plan.registry_authority`."""
 
-KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES, REGISTRY_AUTHORITY)  # the names that `--allow` takes
+KNOWN = (
+    *NAMES,
+    LOST_LIMITS,
+    LOW_MEMORY,
+    HOST_IN_USE,
+    UNKNOWN_NODES,
+    REGISTRY_AUTHORITY,
+)  # the names that `--allow` takes
 
 
 def disruptions(

@@ -81,8 +81,13 @@ def kernel_count(old: HostLock, fact: HostFacts) -> Hardware | None:
 
 
 def is_same_machine(old: HostLock, fact: HostFacts) -> bool:
-    """Whether the kernel counts the processors that it counted for the lock; not known of a hand-made slurm.conf's."""
+    """Whether the kernel counts the processors that it counted for the lock; not known of a hand-made slurm.conf's.
+
+    slurmd counts no more than the kernel: more is another machine, or its word.
+    """
     known, now = old.kernel or old.hardware, fact.kernel or fact.hardware
+    if fact.hardware and now and fact.hardware.CPUs > now.CPUs:
+        return False
     return known is not None and now is not None and known.processors == now.processors
 
 

@@ -24,12 +24,14 @@ from slurmfab.core.plan.preflight import (
     software,
 )
 from slurmfab.core.plan.preflight.cgroups import hosts_losing_limits
+from slurmfab.core.plan.preflight.default_memory import hosts_lowering_memory
 
 
 def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str]) -> dict[str, str]:
     """Hosts that cannot be deployed to, are another cluster's, or would take limits from others, and why."""
     return {
         **hosts_losing_limits(cluster, lock, facts, allowed),
+        **hosts_lowering_memory(cluster, lock, facts, allowed),
         **gres.unfit(cluster, lock, facts),
         **hosts.unfit(cluster, facts, lock),
         **hosts.renamed(cluster, lock, facts),

@@ -13,7 +13,7 @@ from slurmfab.cluster.slurm import cgroups
 from slurmfab.cluster.slurm.node import Node
 from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.core.impact.disruptive_changes import HOST_IN_USE, LOST_LIMITS
-from slurmfab.core.plan.preflight import other_clusters
+from slurmfab.core.plan.preflight import default_memory, other_clusters
 from slurmfab.core.plan.preflight.cgroups import allow_hint, cgroups_of_others
 from slurmfab.core.plan.preflight.gres import wrong_gpus
 from slurmfab.core.plan.preflight.other_clusters import RUNNING
@@ -36,6 +36,7 @@ def refuse_unsuited(
 def unsuited(known: Inventory, grown: Cluster, host: str, fact: HostFacts, allowed: Collection[str] = ()) -> str:
     """Why one host is refused; empty if it is not."""
     worse = "" if LOST_LIMITS in allowed else weaker_cgroups(known, host, fact.cgroup)
+    worse = worse or default_memory.lowered(grown, known.lock, host, fact, allowed)
     return same_machine(known, grown, host, fact) or at_work(fact, allowed) or too_small(grown, host, fact) or worse
 
 
