@@ -41,6 +41,7 @@ _MAKING = threading.Lock()
 LATEST = float(1 << 40)  # a time that no clock shows: seconds since 1970
 
 Cpus = Annotated[int, Field(ge=1, le=65533)]  # as slurm.conf takes them, which has 16 bits for each
+PersonId = Annotated[int, Field(ge=0, le=60000)]  # a number of a person, or of the system
 Bus = Annotated[str, pattern(r"(?:[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])?", 16)]
 Cores = Annotated[str, pattern(r"(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?", 4096)]
 CPU_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
@@ -206,6 +207,8 @@ class HostFacts:
     # the UIDs and GIDs from 1000 on of the host's own users, groups and ranges of subordinate IDs; read only if the
     # cluster has a directory
     own_numbers: Annotated[tuple[OwnNumbers, ...], Field(max_length=1 << 16)] = ()
+    # the first and the last number of each range of subordinate IDs that has some of the numbers of people
+    subordinate: Annotated[tuple[tuple[PersonId, PersonId], ...], Field(max_length=256)] = ()
     busy_uids: tuple[Id, ...] = ()  # UIDs that own running processes
     architecture: Word = ""  # Debian's name for it, such as `amd64`; on hosts with rpm the kernel's, as `x86_64`
     # installed version by name, of the packages that were asked about

@@ -15,7 +15,7 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import system_ids
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.system_ids import SYSTEM_USERS
+from slurmfab.cluster.inventory.system_ids import FIRST_OF_PEOPLE, SYSTEM_USERS, is_possible
 
 COUNT = 65536  # how many numbers each user gets: images have all up to 65535, the number of `nogroup` in some
 
@@ -58,8 +58,6 @@ def ranges(cluster: Cluster, numbers: Mapping[str, int]) -> tuple[tuple[str, int
 
 CANDIDATES = range(2000, 60000)
 """Numbers to choose from: above those that adduser assigns first (from 1000), below 60000 (Debian Policy 9.2.2)."""
-
-FIRST_OF_PEOPLE = 1000  # lower numbers are for system users (Debian Policy 9.2.2; UID_MIN and GID_MIN of login.defs(5))
 
 WAY_OUT = (
     "Nothing was changed. Set another number in the cluster file (users, uid and gid), or change the number of the "
@@ -116,9 +114,10 @@ def decide(
 ) -> dict[str, int]:
     """Choose all UIDs and GIDs of a cluster by key, such as `slurm.uid`: of slurm, munge, users and former users.
 
-    `controller`, `moving`: see `system_ids.choose`. Raises IdConflict with all conflicts of numbers with those on
-    hosts.
+    `controller`, `moving`: see `system_ids.choose`. Numbers in the lock that cannot be anybody's are chosen anew.
+    Raises IdConflict with all conflicts of numbers with those on hosts.
     """
+    pinned = {key: number for key, number in pinned.items() if is_possible(number)}
     found: list[IdConflict] = []
     system: dict[str, int] = {}
     people: dict[str, int] = {}
@@ -127,7 +126,7 @@ def decide(
     except IdConflict as conflict:
         found.append(conflict)
     try:
-        people = choose(cluster, facts, {**pinned, **system})
+        people = choose(cluster, facts, {**pinned, **system}, controller)
     except IdConflict as conflict:
         found.append(conflict)
     if found:
@@ -148,25 +147,26 @@ def still_leaving(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) 
     )  # fmt: skip
 
 
-def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers) -> dict[str, int]:
+def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers, controller: str = "") -> dict[str, int]:
     """Choose numbers of users and groups by key, such as `ann.uid` and `ml.gid`; none with `unix_users: false`.
 
-    Numbers come from the cluster file first, then from the lock, then from most hosts, else the first number that is
-    free as UID and GID on all hosts is used. Numbers of former users are not free, as files may still have them. Raises
-    IdConflict with all names that hosts have with other numbers, and the reverse.
+    Numbers come from the cluster file first, then from the lock, then from most hosts that have the name (see
+    `prevailing`), else the first number that is free as UID and GID on all hosts is used. Numbers of former users are
+    not free, as files may still have them. Raises IdConflict with all names that hosts have with other numbers, and the
+    reverse.
     """
     if not cluster.unix_users or not (cluster.users or pinned):
         return {}
     used = UsedNumbers(facts, {*pinned.values(), *specified_ids(cluster)})
     chosen: dict[str, int] = {}
     for user in cluster.users:
-        group = user.gid or pinned.get(f"{user.name}.gid") or prevailing(user.name, "groups", facts)
-        uid = user.uid or pinned.get(f"{user.name}.uid") or prevailing(user.name, "accounts", facts)
+        group = user.gid or pinned.get(f"{user.name}.gid") or prevailing(user.name, "groups", facts, controller)
+        uid = user.uid or pinned.get(f"{user.name}.uid") or prevailing(user.name, "accounts", facts, controller)
         uid = uid or used.assign()
         chosen |= {f"{user.name}.uid": uid, f"{user.name}.gid": group or uid}
     for name in further_groups(cluster):
         if not is_systems(name, facts, pinned):
-            gid = pinned.get(f"{name}.gid") or prevailing(name, "groups", facts)
+            gid = pinned.get(f"{name}.gid") or prevailing(name, "groups", facts, controller)
             chosen[f"{name}.gid"] = gid or used.assign()
     fixed = {*pinned, *(f"{user.name}.{kind}" for user in cluster.users for kind in ("uid", "gid") if user.uid)}
 
@@ -197,7 +197,10 @@ class UsedNumbers:
     """The numbers that are not free: those on hosts, and those that were assigned since."""
 
     def __init__(self, facts: Mapping[str, HostFacts], more: Iterable[int]) -> None:
-        self.of_hosts = {host: {*fact.uids, *fact.gids} for host, fact in facts.items()}
+        self.of_hosts = {
+            host: {*fact.uids, *fact.gids}.union(*(range(first, last + 1) for first, last in fact.subordinate))
+            for host, fact in facts.items()
+        }
         self.numbers = set(more).union(*self.of_hosts.values())
 
     def assign(self) -> int:
@@ -217,13 +220,25 @@ def specified_ids(cluster: Cluster) -> set[int]:
     return people | set(cluster.ids.values())
 
 
-def prevailing(name: str, kind: str, facts: Mapping[str, HostFacts]) -> int | None:
-    """The number that most hosts have for a name of a kind (`accounts`, `groups`); `None` if no host has it."""
+def prevailing(name: str, kind: str, facts: Mapping[str, HostFacts], controller: str) -> int | None:
+    """The number that most hosts have for a name of a kind (`accounts`, `groups`); `None` if no host has it.
+
+    Not every number of few hosts without the controller counts: it must be a person's, and in nobody's range of
+    subordinate IDs, as whoever has that can become its owner. Of users, a system user's is told (`system_accounts`).
+    """
     if kind == "groups":
-        found = Counter(fact.groups[name] for fact in facts.values() if name in fact.groups)
+        found = {host: fact.groups[name] for host, fact in facts.items() if name in fact.groups}
     else:
-        found = Counter(fact.accounts[name].uid for fact in facts.values() if name in fact.accounts)
-    return found.most_common(1)[0][0] if found else None
+        found = {host: fact.accounts[name].uid for host, fact in facts.items() if name in fact.accounts}
+    ranges = {pair for fact in facts.values() for pair in fact.subordinate}
+    least = FIRST_OF_PEOPLE if kind == "groups" else 1
+
+    def is_ordinary(number: int) -> bool:
+        return least <= number < CANDIDATES.stop and not any(first <= number <= last for first, last in ranges)
+
+    possible = {host: number for host, number in found.items() if is_possible(number)}
+    counts = Counter(system_ids.heard(possible, is_ordinary, controller, len(facts)).values())
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def owners(chosen: Numbers) -> tuple[str, ...]:
@@ -286,7 +301,7 @@ def refuse_partial(cluster: Cluster, asked: Collection[str], before: Numbers, ch
     """Refuse new numbers, by IdConflict, if not all hosts were asked (even in vain) which are free."""
     left = [host for host in cluster.hosts if host not in asked]
     declared = {user.name for user in cluster.users if user.uid}
-    new = [name for name in owners(chosen) if f"{name}.gid" not in before and name not in declared]
+    new = [name for name in owners(chosen) if not is_possible(before.get(f"{name}.gid", 0)) and name not in declared]
     if left and new:
         raise IdConflict(
             f"{', '.join(new)}: no UID or GID was chosen yet, and it must be free on {fold(left)} too. Run "

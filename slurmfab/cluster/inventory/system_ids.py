@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from slurmfab.base.errors import IdConflict
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
-from slurmfab.base.objections import NUMBERS, Objection, objected
+from slurmfab.base.objections import NUMBERS, Objection, objected, outweighs
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.slurm.platform import DEBIAN
@@ -16,16 +17,44 @@ from slurmfab.cluster.slurm.platform import DEBIAN
 SYSTEM_USERS = ("slurm", "munge")
 SYSTEM_NUMBERS = tuple((user, kind) for user in SYSTEM_USERS for kind in ("uid", "gid"))
 
+FIRST_OF_PEOPLE = 1000  # lower numbers are for system users (Debian Policy 9.2.2; UID_MIN and GID_MIN of login.defs(5))
+
 DEFAULTS = {"slurm": DEBIAN.slurm.number}
 """The ID that Debian and Ubuntu reserve for slurm (slurm-wlm-basic-plugins, preinst and sysusers.d)."""
 
 CANDIDATES = range(450, 550)
 """Numbers to choose for munge: between those that adduser assigns upwards and systemd-sysusers downwards."""
 
+RESERVED = range(64000, 65000)
+"""Numbers that Debian gives to packages that need the same on all hosts (Debian Policy 9.2.2)."""
+
+NOBODYS = (65534, 65535)  # the number of `nobody`, and -1 in 16 bits
+
+Numbers = TypeVar("Numbers")
+
 WAY_OUT = (
     "Nothing was changed. Free the number on those hosts, or choose others: "
     "ids: {slurm: NUMBER, munge: NUMBER} in the cluster file."
 )
+
+
+def is_possible(number: int) -> bool:
+    """Whether a number can be anybody's: many programs take those from 2^31 on for negative ones, or for none."""
+    return 0 < number < 1 << 31 and number not in NOBODYS
+
+
+def heard(
+    found: Mapping[str, Numbers], is_ordinary: Callable[[Numbers], bool], controller: str, among: int
+) -> dict[str, Numbers]:
+    """What hosts have, without what is not ordinary, unless the controller or most `among` all hosts have it, too."""
+    same = grouped((numbers, host) for host, numbers in found.items())
+    taken = [one for one, hosts in same.items() if is_ordinary(one) or outweighs(hosts, controller, among)]
+    return {host: numbers for host, numbers in found.items() if numbers in taken}
+
+
+def is_systems(pair: tuple[int, int]) -> bool:
+    """Whether these are ordinary numbers of a system user and its group: no person can have or become one of them."""
+    return all(0 < number < FIRST_OF_PEOPLE or number in RESERVED for number in pair)
 
 
 def choose(
@@ -38,10 +67,10 @@ def choose(
 ) -> dict[str, int]:
     """Choose the UIDs and GIDs of the system users: `slurm.uid`, `slurm.gid`, `munge.uid` and `munge.gid`.
 
-    Numbers come from the cluster file's `ids` first, then from the lock, then from most hosts that have the user, then
-    from the controller, then from the distribution, else from the first number that is free on all hosts. `controller`:
-    empty where --move-ids is not available. `moving`: other numbers of the user will be changed. Raises IdConflict with
-    all.
+    Numbers come from the cluster file's `ids` first, then from the lock, then from most hosts that have the user (see
+    `heard`), then from the controller, then from the distribution, else from the first number that is free on all
+    hosts. `controller`: empty where --move-ids is not available. `moving`: other numbers of the user will be changed.
+    Raises IdConflict with all.
     """
     chosen: dict[str, int] = {}
     for user in SYSTEM_USERS:
@@ -108,13 +137,14 @@ def pick(
     """The UID and GID that a system user should have, free or not; `others` are another's. See `choose`."""
     if user in declared:
         return declared[user], declared[user]
-    if f"{user}.uid" in pinned:
+    if f"{user}.uid" in pinned and f"{user}.gid" in pinned:
         return pinned[f"{user}.uid"], pinned[f"{user}.gid"]
     found = {
         host: (fact.accounts[user].uid, fact.accounts[user].gid)
         for host, fact in facts.items()
-        if user in fact.accounts
+        if user in fact.accounts and is_possible(fact.accounts[user].uid) and is_possible(fact.accounts[user].gid)
     }
+    found = heard(found, is_systems, controller, len(facts))
     if moving:
         found = {host: pair for host, pair in found.items() if not others & {*pair} and is_free(user, pair, facts)}
     prevailing = most_common(found, controller)

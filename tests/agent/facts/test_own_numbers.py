@@ -9,7 +9,7 @@ import pytest
 from local_agent import Agent
 
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.facts.facts import own_numbers
+from slurmfab.on_hosts.agent.facts.facts import own_numbers, subordinate
 from slurmfab.on_hosts.agent.identities.powerful_users import named_without_entry
 
 POWERFUL = ("sudo", "docker")
@@ -32,6 +32,16 @@ def test_users_groups_and_ranges_of_subordinate_ids_are_told_from_1000_on(root: 
         ["gid", 100000, 165535, "subordinate to ann"],
     ]
     assert own_numbers(str(root / "nowhere"), ()) == []
+
+
+def test_ranges_of_subordinate_ids_are_told_where_they_have_numbers_of_people(root: Path) -> None:
+    (root / "etc").mkdir(exist_ok=True)
+    (root / "etc/subuid").write_text(
+        "ann:100000:65536\nbob:20000:1000\nroot:0:10\neve:50000:99999\nbroken:1\nold:7:0\n"
+    )
+    (root / "etc/subgid").write_text("bob:20000:1000\nzoe:1:2000\n")
+    assert subordinate(str(root)) == [[1, 2000], [20000, 20999], [50000, 60000]]
+    assert subordinate(str(root / "nowhere")) == []
 
 
 def test_names_that_a_host_gives_rights_to_and_has_not_are_told_with_the_number_0(root: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from support import cluster, facts_of, host_facts, prepared
 
@@ -48,6 +50,39 @@ def test_a_persons_numbers_are_the_files_then_the_locks_then_the_hosts_then_the_
     wanted = cluster(f"{HEAD}users: [{users}]\n")
     chosen = choose(wanted, {host: having(host, **people) for host, people in facts.items()}, pinned)
     assert (chosen["ann.uid"], chosen["ann.gid"]) == expected
+
+
+@pytest.mark.parametrize("number", [65534, 65535, 100005, 1 << 31, (1 << 32) - 1])
+def test_a_number_that_one_host_has_and_that_is_no_persons_is_not_the_clusters_and_the_host_is_told(
+    number: int,
+) -> None:
+    facts = {"c1": having("c1"), "n1": having("n1", ann=number), "n2": having("n2")}
+    with pytest.raises(IdConflict) as conflict:
+        choose(ANN, facts, {}, "c1")
+    assert f"n1: user ann has UID {number} there, but the cluster uses 2000." in str(conflict.value)
+    assert [one.hosts for one in conflict.value.objections] == [("n1",), ("n1",)]
+
+
+@pytest.mark.parametrize("others", [("c1",), ("n2",)], ids=["the controller", "most hosts"])
+def test_a_high_number_that_the_controller_or_most_hosts_have_stays(others: tuple[str, ...]) -> None:
+    facts = {host: having(host, **({"ann": 100005} if host in ("n1", *others) else {})) for host in ("c1", "n1", "n2")}
+    assert choose(ANN, facts, {}, "c1")["ann.uid"] == 100005
+
+
+def test_a_number_that_is_subordinate_to_somebody_is_neither_taken_from_one_host_nor_given() -> None:
+    ranges = dataclasses.replace(having("n2"), subordinate=((2000, 2999), (5000, 5999)))
+    assert choose(ANN, {"c1": having("c1"), "n2": ranges}, {}, "c1")["ann.uid"] == 3000
+    with pytest.raises(IdConflict, match="n1: user ann has UID 5001 there, but the cluster uses 3000"):
+        choose(ANN, {"c1": having("c1"), "n1": having("n1", ann=5001), "n2": ranges}, {}, "c1")
+
+
+@pytest.mark.parametrize("number", [65534, 65535, 1 << 31, (1 << 32) - 1])
+def test_a_number_in_the_lock_that_nobody_can_have_is_chosen_anew(number: int) -> None:
+    known = {**SYSTEM, "ann.uid": number, "ann.gid": number}
+    facts = {"c1": having("c1"), "n1": having("n1")}
+    assert decide(ANN, known, facts, controller="c1") == {**SYSTEM, "ann.uid": 2000, "ann.gid": 2000}
+    with pytest.raises(IdConflict, match="no UID or GID was chosen yet"):
+        refuse_partial(ANN, ["c1", "n1"], known, {**SYSTEM, "ann.uid": 2000, "ann.gid": 2000})
 
 
 def test_numbers_that_were_chosen_once_stay_when_others_come_and_go() -> None:

@@ -44,6 +44,22 @@ def test_a_host_without_the_users_gets_the_others_numbers() -> None:
     assert choose(hosts, {}, {}) == numbers(800, 802)
 
 
+@pytest.mark.parametrize("number", [1001, 65534, 65535, 100005, 1 << 31, (1 << 32) - 1])
+def test_a_number_that_one_host_has_and_that_is_no_system_users_is_not_the_clusters(number: int) -> None:
+    hosts = {"c1": host_facts("c1"), "n1": having("n1", munge=(number, number)), "n2": host_facts("n2")}
+    with pytest.raises(IdConflict) as conflict:
+        choose(hosts, {}, {}, controller="c1")
+    assert f"n1: user munge has UID {number} there, but the cluster uses 450." in str(conflict.value)
+    assert {one.hosts for one in conflict.value.objections} == {("n1",)}
+
+
+@pytest.mark.parametrize("others", [("c1",), ("n2",)], ids=["the controller", "most hosts"])
+def test_a_number_of_a_person_that_the_controller_or_most_hosts_have_stays(others: tuple[str, ...]) -> None:
+    two = {host: having(host, slurm=(1001, 1001)) for host in ("n1", *others)}
+    hosts = {**{host: host_facts(host) for host in ("c1", "n1", "n2")}, **two}
+    assert choose(hosts, {}, {}, controller="c1")["slurm.uid"] == 1001
+
+
 def test_the_lock_wins_over_what_hosts_have_and_the_cluster_file_over_the_lock() -> None:
     assert choose({"n1": host_facts("n1")}, {}, numbers(700, 701)) == numbers(700, 701)
     assert choose({"n1": host_facts("n1")}, {"slurm": 600}, numbers(700, 701)) == {

@@ -128,8 +128,9 @@ PROFILES = "/etc/apparmor.d/"
 
 MOST_BYTES = 1 << 20  # the most bytes of such a file that are told unasked
 
-FIRST_OF_PEOPLE, LAST = 1000, 1 << 32
-MOST_NUMBERS = 1 << 16
+FIRST_OF_PEOPLE, LAST_OF_PEOPLE, LAST = 1000, 60000, 1 << 32
+MOST_NUMBERS, MOST_RANGES = 1 << 16, 256
+OWNER = re.compile(r"(?:subordinate to )?[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
 
 SLURM_FILES = {
     name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
@@ -233,8 +234,17 @@ def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
     return {
         "uids": taken(root + "/etc/passwd", {str(one["uid"]): name for name, one in accounts.items()}),
         "gids": taken(root + "/etc/group", {}),
+        "subordinate": subordinate(root),
         "busy_uids": busy_uids(),
     }
+
+
+def subordinate(root: str) -> List[List[int]]:
+    """The ranges of subordinate IDs (subuid(5)) that have some of the numbers of people, each as first and last one."""
+    rows = [one for name in ("subuid", "subgid") for one in entries(root + "/etc/" + name)]
+    numbers = [one[1:] for one in rows if len(one) == 3 and one[1].isdigit() and one[2].isdigit()]  # noqa: PLR2004
+    found = {(int(one), min(int(one) + int(count) - 1, LAST_OF_PEOPLE)) for one, count in numbers}
+    return [[first, last] for first, last in sorted(found) if first <= last >= FIRST_OF_PEOPLE][:MOST_RANGES]
 
 
 def own_numbers(root: str, named: Iterable[Sequence[Any]]) -> List[List[Any]]:
