@@ -54,11 +54,11 @@ class Mixed:
 @pytest.fixture(scope="module", params=in_turn("cgroups"))
 def mixed(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Mixed]:
     with stock.installed(request.param, nodes=2, gpus=("n1:2",), unified=("n2",)) as lab:
-        lab.deploy()
+        lab.deploy("--allow", "lost-limits")
         yield Mixed(lab, lab.inventory_path.read_text())
 
 
-def test_a_mixed_cluster_when_deployed_for_the_first_time_then_works_and_tells_who_costs_all_their_limits(
+def test_a_mixed_cluster_when_that_is_allowed_at_the_first_deployment_then_works_and_tells_who_costs_all_their_limits(
     mixed: Mixed,
 ) -> None:
     assert mixed.tracking() == "proctrack/linuxproc"

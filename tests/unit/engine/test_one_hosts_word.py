@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 import pytest
-from support import FakeHosts, cluster, lost_words, prepared, run_over, with_key
+from support import SMALL, FakeHosts, cluster, lost_words, prepared, run_over, with_key
 
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.cluster.facts import Account, Cgroup, ClusterMark, SlurmUse
@@ -48,6 +48,12 @@ LIES: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("a user is a system user", PEOPLE, person("ann", 1), "1"),
     ("a user's UID is another's", "users: [{name: ann, uid: 3000}]\n", {"uids": {3000: "me"}}, "UID 3000"),
     ("all UIDs are taken", PEOPLE, {"uids": {**KNOWN.uids, **dict.fromkeys(range(2000, 60001), "me")}}, "wanted for"),
+    ("a user's UID is -1", PEOPLE, person("ann", 4294967295), "user ann has UID 4294967295 there"),
+    ("a user's UID may be another's", PEOPLE, person("ann", 100005), "user ann has UID 100005 there"),
+    ("munge's UID may be another's", "", person("munge", 100005), "user munge has UID 100005 there"),
+    ("munge's UID is -1", "", person("munge", 4294967295), "user munge has UID 4294967295 there"),
+    ("little memory", "", {"hardware": dataclasses.replace(SMALL, CPUs=16000)}, "1 MiB of memory"),
+    ("jobs without limits", "", {"cgroup": Cgroup("none")}, "--allow lost-limits"),
     ("ufw", "firewall: managed\n", {"ufw": True}, "ufw is at work there"),
     ("another module system", "modules: lmod\n", {"packages": {**KNOWN.packages, "environment-modules": "5"}},
      "it has environment-modules"),

@@ -51,12 +51,13 @@ def hosts_losing_limits(
 ) -> dict[str, str]:
     """The compute nodes with which all would lose their limits, with the reason: a deployment leaves them out.
 
-    slurmd would not start there with the slurm.conf that the others need, and that is not changed for one of them.
+    slurmd would not start there with the slurm.conf that the others need, and that is not changed for one of them. At
+    the first deployment most nodes decide, and of two halves the controller.
     `lock`: as it was before these facts. `allowed`: names of dangers that are accepted.
     """
-    if LOST_LIMITS in allowed or not lock.slurm or not is_slurmfabs_choice(cluster):
+    if LOST_LIMITS in allowed or not is_slurmfabs_choice(cluster):
         return {}
-    members = cgroups_of_others(cluster, lock)
+    members = cgroups_of_others(cluster, lock) if lock.slurm else _prevailing(cluster, facts)
     if not members or not weakest(members).is_usable:
         return {}
     version = usual_version(members)
@@ -65,6 +66,14 @@ def hosts_losing_limits(
         for host in cluster.compute_nodes
         if host in facts and not facts[host].cgroup.is_usable
     }
+
+
+def _prevailing(cluster: Cluster, facts: Mapping[str, HostFacts]) -> tuple[Cgroup, ...]:
+    """The usable control groups of nodes if most nodes have such, or half of them and the controller."""
+    nodes = [facts[host].cgroup for host in cluster.compute_nodes if host in facts]
+    usable = tuple(cgroup for cgroup in nodes if cgroup.is_usable)
+    is_controllers = cluster.controller in facts and facts[cluster.controller].cgroup.is_usable
+    return usable if 2 * len(usable) + is_controllers > len(nodes) else ()
 
 
 def allow_hint() -> str:

@@ -76,6 +76,25 @@ def test_nothing_is_lost_where_there_are_no_limits_yet(before: tuple[Cluster, Lo
     assert cgroups.hosts_losing_limits(*before, seen(c1=V1, n1=TAKEN, n2=TAKEN)) == {}
 
 
+@pytest.mark.parametrize(
+    ("there", "left_out"),
+    [
+        ({"c1": V1, "n1": V1, "n2": NONE}, ["n2"]),
+        ({"c1": NONE, "n1": V1, "n2": NONE}, []),
+        ({"c1": V1, "n1": NONE, "n2": TAKEN}, []),
+        ({"c1": NONE, "n1": V1, "n2": V1}, []),
+    ],
+    ids=["half and the controller", "half against the controller", "all nodes", "the controller alone"],
+)
+def test_at_a_first_deployment_a_node_that_says_it_has_no_control_groups_is_left_out_unless_most_have_none(
+    there: dict[str, Cgroup], left_out: list[str]
+) -> None:
+    found = cgroups.hosts_losing_limits(cluster(), Lock(), seen(**there))
+    assert list(found) == left_out
+    assert all("--allow lost-limits" in reason for reason in found.values())
+    assert cgroups.hosts_losing_limits(cluster(), Lock(), seen(**there), {"lost-limits"}) == {}
+
+
 def test_where_the_cluster_file_does_without_control_groups_nobody_speaks_of_them() -> None:
     _, lock = deployed(n2=NONE)
     own = cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-2]'}]\nslurm_conf: {TaskPlugin: task/none}\n")
