@@ -57,7 +57,7 @@ SYSTEMS = ((60001, 60577, "systemd"), (61184, 65519, "systemd"), (65534, 65535, 
 Kind = Literal["uid", "gid"]
 KINDS: tuple[Kind, Kind] = ("uid", "gid")
 FIRST_OF_PEOPLE, NOBODY = 1000, 65534
-LISTED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,62}[A-Za-z0-9_.-]?\$?")
+LISTED = re.compile(r"[^\x00-\x1f\x7f,@]+")
 """A name that SSSD's lists can hold; filters of searches can hold any."""
 
 SUBORDINATE = "subordinate to "  # what hosts say of ranges, before whose they are
