@@ -7,6 +7,7 @@ import os
 import pwd
 import stat
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from slurmfab.base.own_directory import own_directory
 
+MOST_LINKS = 40  # as many as Linux follows
 ACCESS_LIST = "system.posix_acl_access"  # the extended attribute of a file with an access control list (acl(5))
 
 
@@ -51,23 +53,38 @@ def why_unsafe(path: Path, trusted: Trusted) -> str:
 
 def why_not_own(path: Path, trusted: Trusted) -> str:
     """Why a file may be what others made of it, or of a link or a directory on the way to it; empty if it is not."""
-    if why := why_foreign(path, trusted):
-        return why
-    named = path.absolute()
-    for place in dict.fromkeys((named, *named.parents, *path.resolve().parents)):
-        found = place.lstat()
+    for place, found in entries(path):
         if not is_trusted(found.st_uid, trusted):
             return f"{place} belongs to another user (UID {found.st_uid})"
         # In a directory such as /tmp others cannot replace what is not theirs, and a link has no mode.
-        is_closed = stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX
-        if not is_closed and (why := why_foreign(place, trusted)):
+        is_closed = stat.S_ISLNK(found.st_mode) or (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX)
+        if not is_closed and (why := why_foreign(place, trusted, found)):
             return why
     return ""
 
 
-def why_foreign(place: Path, trusted: Trusted) -> str:
-    """Why a file or directory can be changed by others; empty if it cannot. Raises OSError if it is not there."""
-    found = place.stat()
+def entries(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """All files, directories and links on the way to a file, as far as they are there and can be seen."""
+    waiting, here, links = deque(Path(os.path.abspath(path.parent), path.name).parts), Path("/"), 0  # noqa: PTH100
+    while waiting:
+        here = here.parent if waiting[0] == ".." else here / waiting[0]
+        waiting.popleft()
+        try:
+            found = here.lstat()
+            yield here, found
+            if stat.S_ISLNK(found.st_mode) and links < MOST_LINKS:
+                waiting.extendleft(reversed(here.readlink().parts))
+                here, links = here.parent, links + 1
+        except OSError:
+            return  # reading it tells why
+
+
+def why_foreign(place: Path, trusted: Trusted, found: os.stat_result | None = None) -> str:
+    """Why a file or directory can be changed by others; empty if it cannot.
+
+    `found`: what is known of it, if it is. Raises OSError if it is not there.
+    """
+    found = found or place.stat()
     if not is_trusted(found.st_uid, trusted):
         return f"{place} belongs to another user (UID {found.st_uid})"
     may_write = trusted.group is not None and (found.st_gid == trusted.group or is_own_group(found))

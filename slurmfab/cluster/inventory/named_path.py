@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 
 from slurmfab.base import foreign
 from slurmfab.base.errors import InputError
-
-MOST_LINKS = 40  # as many as Linux follows
 
 
 def named(beside: Path, name: str | Path) -> Path:
@@ -21,29 +17,13 @@ def named(beside: Path, name: str | Path) -> Path:
     a link there, who may not change that directory: what this user can read would go to hosts.
     """
     path = beside / Path(name).expanduser()
-    shared = beside.stat() if beside.is_dir() else Path("/").stat()
+    trusted = foreign.sharing(beside)
     # Who may change one of these has the cluster file itself.
     own = {*beside.absolute().parents, beside.absolute(), *beside.resolve().parents, beside.resolve()}
-    for place, found in entries(path):
-        if place not in own and (why := foreign.why_foreign(harmless(found), shared)):
-            raise InputError(f"{path} is not read: {why.format(place)}, who may not change the cluster file.")
+    for place, found in foreign.entries(path):
+        if place not in own and (why := foreign.why_foreign(place, trusted, harmless(found))):
+            raise InputError(f"{path} is not read: {why}, who may not change the cluster file.")
     return path
-
-
-def entries(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """All files, directories and links on the way to a file, as far as they are there and can be seen."""
-    waiting, here, links = deque(Path(os.path.abspath(path.parent), path.name).parts), Path("/"), 0  # noqa: PTH100
-    while waiting:
-        here = here.parent if waiting[0] == ".." else here / waiting[0]
-        waiting.popleft()
-        try:
-            found = here.lstat()
-            yield here, found
-            if stat.S_ISLNK(found.st_mode) and links < MOST_LINKS:
-                waiting.extendleft(reversed(here.readlink().parts))
-                here, links = here.parent, links + 1
-        except OSError:
-            return  # reading it tells why
 
 
 def harmless(found: os.stat_result) -> os.stat_result:

@@ -33,7 +33,10 @@ ONE_EACH = ("nodeaddr", "nodehostname", "bcastaddr", "port")
 """Keys of a node line whose hostlist Slurm assigns to its nodes by position (slurm.conf(5), NodeAddr)."""
 
 MOST_NAMES = 4 * MOST_HOSTS
-"""The most nodes and device files that the lines of a file list in brackets, in sum: all nodes that Slurm can have, with names, addresses and devices."""
+"""The most nodes and device files that the lines of a file list in brackets, in sum.
+
+All nodes that Slurm can have, with names, addresses and devices, are no more.
+"""
 
 SYNONYMS = {"features": "feature", "procs": "cpus", "sockets": "socketsperboard", "shared": "oversubscribe"}
 """Keys of node and partition lines with two names (slurm.conf(5))."""
