@@ -144,7 +144,7 @@ class Cgroup:
     @property
     def is_usable(self) -> bool:
         """Whether Slurm can constrain cores, memory and devices with it."""
-        return {"cpuset", "memory", "devices"} <= set(self.controllers)
+        return self.version in ("v1", "v2") and {"cpuset", "memory", "devices"} <= set(self.controllers)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
@@ -51,29 +52,35 @@ def hosts_losing_limits(
 ) -> dict[str, str]:
     """The compute nodes with which all would lose their limits, with the reason: a deployment leaves them out.
 
-    slurmd would not start there with the slurm.conf that the others need, and that is not changed for one of them. At
-    the first deployment most nodes decide, and of two halves the controller.
+    slurmd would not start there with the slurm.conf that the others need, and that is not changed for one of them. A
+    new node is to account swap space, too, if all others do. At the first deployment most nodes decide, and of two
+    halves the controller.
     `lock`: as it was before these facts. `allowed`: names of dangers that are accepted.
     """
     if LOST_LIMITS in allowed or not is_slurmfabs_choice(cluster):
         return {}
-    members = cgroups_of_others(cluster, lock) if lock.slurm else _prevailing(cluster, facts)
-    if not members or not weakest(members).is_usable:
+    known = {host for host in cluster.compute_nodes if host in lock.hosts and lock.hosts[host].cgroup is not None}
+    members = cgroups_of_others(cluster, lock) if known else _prevailing(cluster, facts)
+    needed, version = weakest(members), usual_version(members)
+    if not needed.is_usable:
         return {}
-    version = usual_version(members)
     return {
         host: f"{refusal(facts[host].cgroup, version)} Until then the host is left as it is. {allow_hint()}"
         for host in cluster.compute_nodes
-        if host in facts and not facts[host].cgroup.is_usable
+        if host in facts and lacks(facts[host].cgroup, replace(needed, swap=needed.swap and host not in known))
     }
 
 
 def _prevailing(cluster: Cluster, facts: Mapping[str, HostFacts]) -> tuple[Cgroup, ...]:
-    """The usable control groups of nodes if most nodes have such, or half of them and the controller."""
+    """The usable control groups of nodes if most nodes have such, or half of them and the controller; so with swap."""
     nodes = [facts[host].cgroup for host in cluster.compute_nodes if host in facts]
-    usable = tuple(cgroup for cgroup in nodes if cgroup.is_usable)
-    is_controllers = cluster.controller in facts and facts[cluster.controller].cgroup.is_usable
-    return usable if 2 * len(usable) + is_controllers > len(nodes) else ()
+    controller = facts[cluster.controller].cgroup if cluster.controller in facts else Cgroup("none")
+
+    def most(can: Callable[[Cgroup], bool]) -> tuple[Cgroup, ...]:
+        able = tuple(cgroup for cgroup in nodes if can(cgroup))
+        return able if 2 * len(able) + can(controller) > len(nodes) else ()
+
+    return most(lambda one: one.is_usable and one.swap) or most(lambda one: one.is_usable)
 
 
 def allow_hint() -> str:

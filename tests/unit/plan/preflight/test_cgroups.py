@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from support import USABLE, cluster, facts_of, prepared
 
@@ -17,6 +19,7 @@ V1 = Cgroup("v1", ("cpuset", "memory", "devices"), swap=True)
 TAKEN = Cgroup("v2", ("devices",), troubles=("cpuset on v1", "memory on v1"))
 OFF = Cgroup("v1", ("cpuset", "devices"), troubles=("memory off",))
 NONE = Cgroup("none", troubles=("nothing mounted",))
+NO_SWAP = Cgroup("v1", V1.controllers)
 UNIFIED = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
 V2411 = SlurmVersion(24, 11)
 
@@ -83,8 +86,19 @@ def test_nothing_is_lost_where_there_are_no_limits_yet(before: tuple[Cluster, Lo
         ({"c1": NONE, "n1": V1, "n2": NONE}, []),
         ({"c1": V1, "n1": NONE, "n2": TAKEN}, []),
         ({"c1": NONE, "n1": V1, "n2": V1}, []),
+        ({"c1": V1, "n1": Cgroup("none", V1.controllers, swap=True), "n2": V1}, ["n1"]),
+        ({"c1": V1, "n1": V1, "n2": NO_SWAP}, ["n2"]),
+        ({"c1": NO_SWAP, "n1": V1, "n2": NO_SWAP}, []),
     ],
-    ids=["half and the controller", "half against the controller", "all nodes", "the controller alone"],
+    ids=[
+        "half and the controller",
+        "half against the controller",
+        "all nodes",
+        "the controller alone",
+        "a version that is none",
+        "no swap",
+        "most have no swap",
+    ],
 )
 def test_at_a_first_deployment_a_node_that_says_it_has_no_control_groups_is_left_out_unless_most_have_none(
     there: dict[str, Cgroup], left_out: list[str]
@@ -93,6 +107,19 @@ def test_at_a_first_deployment_a_node_that_says_it_has_no_control_groups_is_left
     assert list(found) == left_out
     assert all("--allow lost-limits" in reason for reason in found.values())
     assert cgroups.hosts_losing_limits(cluster(), Lock(), seen(**there), {"lost-limits"}) == {}
+
+
+def test_a_new_node_without_swap_accounting_is_left_out_and_one_that_has_lost_it_is_not() -> None:
+    _, lock = deployed()
+    grown = cluster('cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-3]"}]\n')
+    assert list(cgroups.hosts_losing_limits(grown, lock, seen(n2=NO_SWAP, n3=NO_SWAP))) == ["n3"]
+
+
+def test_where_a_hand_made_cluster_is_taken_over_most_nodes_decide_as_at_a_first_deployment() -> None:
+    members, lock = deployed()
+    hosts = {host: dataclasses.replace(one, cgroup=None) for host, one in lock.hosts.items()}
+    taken = dataclasses.replace(lock, hosts=hosts)
+    assert list(cgroups.hosts_losing_limits(members, taken, seen(c1=V1, n1=V1, n2=NONE))) == ["n2"]
 
 
 def test_where_the_cluster_file_does_without_control_groups_nobody_speaks_of_them() -> None:
