@@ -11,10 +11,12 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import paramiko
+from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA
 
 from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
 from slurmfab.base.terminal import harmless
@@ -43,6 +45,7 @@ HUNG_UP = "transport shut down or saw EOF"  # part of paramiko's message if sshd
 MOST_SAID = 200  # the most characters of sshd's message that are shown
 
 SSH_PORT = 22
+MOST_PACKET = 1 << 19  # the most bytes of a packet, twice as many as OpenSSH sends or takes (packet.c)
 READ_BYTES = 8192  # the most bytes that are read at once; a thread that waits for them holds as much memory
 
 AUTHENTICATION = "Authentication timeout"
@@ -109,6 +112,8 @@ def open_connection(route: Route, policy: PinnedKey, gateway: paramiko.SSHClient
     except HostError:
         raise
     except Exception as error:
+        if more := excess(client):
+            raise Unreachable(route.host, f"{more}, so that the connection was closed.") from None
         is_undecided = is_late.is_set() or AUTHENTICATION in str(error)
         raise (undecided(route) if is_undecided else explained(error, route, banner(client))) from error
     finally:
@@ -210,6 +215,11 @@ def transport_of(client: paramiko.SSHClient) -> paramiko.Transport:
     return transport
 
 
+def excess(of: paramiko.Channel | paramiko.SSHClient) -> str:
+    """What a server sent too much, after which the connection was closed; empty for nothing."""
+    return str(getattr(getattr(of.get_transport(), "packetizer", None), "excess", ""))
+
+
 def is_open(client: paramiko.SSHClient) -> bool:
     """Whether a connection still stands."""
     transport = client.get_transport()
@@ -279,7 +289,67 @@ class ProxySocket(paramiko.ProxyCommand):
         return os.read(output.fileno(), size)
 
 
-class PatientTransport(paramiko.Transport):
+class BoundedPacketizer(paramiko.packet.Packetizer):
+    """Reads packets of at most `MOST_PACKET`; paramiko's own reads what a server says, up to 4 GiB, whole.
+
+    `excess`: what the server sent too much, after which the connection ended; empty for nothing.
+    """
+
+    excess = ""
+    begun = 0  # bytes that came before the first packet
+
+    def refuse(self, excess: str) -> NoReturn:
+        """End the connection, and keep why: paramiko forgets an error once it is told."""
+        self.excess = excess
+        raise paramiko.SSHException(excess)
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """So many bytes."""
+        if n > MOST_PACKET:
+            self.refuse(f"it sent more than {MOST_PACKET >> 10} KiB in one packet")
+        return super().read_all(n, check_rekey)
+
+    def _read_timeout(self, timeout: float) -> bytes:
+        """Some bytes of the lines before the first packet."""
+        data: bytes = super()._read_timeout(timeout)  # type: ignore[misc]
+        self.begun += len(data)
+        if self.begun > MOST_PACKET:
+            self.refuse(f"it sent more than {MOST_PACKET >> 10} KiB before SSH began")
+        return data
+
+
+def bounded(feed: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """One of paramiko's functions that take data of a channel, which ends the connection if too much is unread.
+
+    paramiko offers a window, and does not look whether the server keeps to it. Who does has never more unread.
+    """
+
+    def take(channel: Any, message: paramiko.Message) -> None:
+        feed(channel, message)
+        most = channel.in_window_size + channel.in_max_packet_size
+        if len(channel.in_buffer) + len(channel.in_stderr_buffer) > most:
+            channel.transport.packetizer.refuse(f"it sent more than the {most >> 10} KiB that SSH let it send")
+
+    return take
+
+
+TAKING: dict[int, Any] = vars(paramiko.Transport)["_channel_handler_table"]
+"""paramiko's functions for messages about channels, by the code of the message; all data of channels comes by here."""
+
+
+class BoundedTransport(paramiko.Transport):
+    """A transport that a server cannot make keep any amount of data, also while nobody reads."""
+
+    _channel_handler_table: ClassVar[dict[int, Any]] = {
+        **TAKING,
+        **{kind: bounded(TAKING[kind]) for kind in (MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA)},
+    }
+
+    def __init__(self, sock: Any, **arguments: Any) -> None:
+        super().__init__(sock, packetizer_class=BoundedPacketizer, **arguments)
+
+
+class PatientTransport(BoundedTransport):
     """A transport whose thread looks once a second, and not ten times, whether it shall end or send.
 
     `sock`: a socket, or a channel of a jump host or relay.
@@ -312,7 +382,7 @@ def look_seldom(client: paramiko.SSHClient) -> None:
 def without_delay(sock: Any, **arguments: Any) -> paramiko.Transport:
     """Make a transport that sends small packets at once and notices a lost network; only Linux has TCP_USER_TIMEOUT."""
     if isinstance(sock, paramiko.ProxyCommand):
-        return paramiko.Transport(ProxySocket(sock), **arguments)
+        return BoundedTransport(ProxySocket(sock), **arguments)
     if not isinstance(sock, socket.socket):  # a channel of a jump host or relay
         return PatientTransport(sock, **arguments)
     with contextlib.suppress(AttributeError, OSError):

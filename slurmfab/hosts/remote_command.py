@@ -107,12 +107,21 @@ def begin(
         if piece:
             said = (said + piece)[-65_536:]
             continue
+        refuse_excess(host, channel)
         text = said.decode(errors="replace")
         if becomes and ("sudo" in text or any(part in text for part in WITHOUT_RIGHTS)):
             raise refusal(host, text)
         last = (text.strip().splitlines() or ["it said nothing"])[-1].rstrip(".")
         raise LoginRefused(host, f"its login shell ends without running a command: {last}.")
     return (channel, said.partition(mark)[2]), was_asked
+
+
+def refuse_excess(host: str, channel: paramiko.Channel) -> None:
+    """Raise ConnectionLost if the connection was closed because the host sent too much."""
+    from slurmfab.hosts.connection import excess  # paramiko is slow to import
+
+    if more := excess(channel):
+        raise ConnectionLost(host, f"the connection was closed: {more}. Is its sshd the distribution's?")
 
 
 def finished(host: str, channel: paramiko.Channel, output: bytes, seconds: float | None, most: int) -> Ran:
@@ -137,6 +146,7 @@ def finished(host: str, channel: paramiko.Channel, output: bytes, seconds: float
                 if not channel.status_event.wait(LOOK_SECONDS) or channel.recv_exit_status() < 0:
                     if channel.get_transport().is_active():
                         return Ran(-1, b"".join(pieces), "a signal ended it")
+                    refuse_excess(host, channel)
                     raise ConnectionLost(host, "the connection was lost while the command ran. Is the host still up?")
                 return Ran(channel.recv_exit_status(), b"".join(pieces))
             pieces.append(piece)

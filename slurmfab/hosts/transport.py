@@ -160,7 +160,9 @@ class SshStream:
         """Return bytes, none at the end of the command; TimeoutError after the limit, OSError if broken."""
         data: bytes = self.channel.recv(size)
         if not data and not self.channel.get_transport().is_active():
-            raise OSError("the host or the network to it is down")
+            from slurmfab.hosts.connection import excess  # paramiko is slow to import, and here by now
+
+            raise OSError(excess(self.channel) or "the host or the network to it is down")
         return data
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import paramiko
 
 CHUNK = 65536
+MOST_OUTPUT = 16 << 20  # the most bytes of output, or of errors, that wait for their mark or their line's end
 
 LOOP = (
     "while IFS= read -r _mark && IFS= read -r _input && IFS= read -r _command; do "
@@ -57,8 +58,10 @@ class Exchange:
             searched = max(0, len(self.output) - len(mark))
             data = self.received(self.channel.recv)
             if not data:
+                self.refuse_excess(self.error)
                 raise EOFError("its shell has ended")
             self.output += data
+            self.refuse_excess(self.output)
         before, self.output = self.output[:place], self.output[place + len(mark) :]
         return before
 
@@ -88,6 +91,9 @@ class Exchange:
             with self.heard:
                 self.error += data
                 self.heard.notify_all()
+            if len(self.error) > MOST_OUTPUT:
+                self.channel.close()  # which whoever waits for the output notices
+                return
 
     def read_lines(self, heard: Callable[[str], None]) -> None:
         """Call `heard` with each complete line of the output as it arrives; TimeoutError after the deadline."""
@@ -99,12 +105,19 @@ class Exchange:
             if not data:
                 return
             self.output += data
+            self.refuse_excess(self.output)
 
     def receive_error(self) -> bool:
         """Wait for more error output; returns false at its end. Raises TimeoutError if the deadline has passed."""
         data = self.received(self.channel.recv_stderr)
         self.error += data
+        self.refuse_excess(self.error)
         return bool(data)
+
+    def refuse_excess(self, waiting: bytes) -> None:
+        """Raise OSError if a host sends data without end."""
+        if len(waiting) > MOST_OUTPUT:
+            raise OSError(f"it sent more than {MOST_OUTPUT >> 20} MiB in answer to one command")
 
     def received(self, receive: Callable[[int], bytes]) -> bytes:
         """The next bytes of a stream, by `recv` or `recv_stderr`; empty at its end, TimeoutError after the deadline."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import queue
 import socket
 import threading
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 
 import paramiko
 import pytest
 from ssh_keys import ED25519
 
-from slurmfab.base.errors import HostKeyChanged, HostKeyUnknown, InputError, LoginRefused, Unreachable
+from slurmfab.base.errors import ConnectionLost, HostKeyChanged, HostKeyUnknown, InputError, LoginRefused, Unreachable
+from slurmfab.commands.checks.shell import SshShell
 from slurmfab.hosts import connection
 from slurmfab.hosts.connection import (
     HUNG_UP,
@@ -29,7 +31,9 @@ from slurmfab.hosts.connection import (
     without_delay,
 )
 from slurmfab.hosts.host_keys import PinnedKey
+from slurmfab.hosts.remote_command import begin, finished, opened
 from slurmfab.hosts.route import Route
+from slurmfab.hosts.transport import SshStream
 
 NOBODY = PinnedKey("n1", {})
 
@@ -421,3 +425,136 @@ def test_a_channel_through_another_host_when_it_is_closed_while_data_is_sent_the
     closing.join(10)
     assert channel.messages == ["data", "close"]
     assert ordered.chanid == 0, "all else is the channel's own"
+
+
+class FloodingServer(OpenServer):
+    """An sshd that sends data without end, whatever the window, when its command gets input; `stderr`: as errors."""
+
+    stderr = False
+    size = 32768
+    transport: paramiko.Transport
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002
+        return paramiko.common.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:  # noqa: ARG002
+        threading.Thread(target=self.flood, args=(channel,), daemon=True).start()
+        return True
+
+    def flood(self, channel: paramiko.Channel) -> None:
+        """Send 256 MiB, or until the connection ends."""
+        message = paramiko.Message()
+        kind = paramiko.common.MSG_CHANNEL_EXTENDED_DATA if self.stderr else paramiko.common.MSG_CHANNEL_DATA
+        message.add_byte(bytes([kind]))
+        message.add_int(channel.remote_chanid)
+        if self.stderr:
+            message.add_int(1)
+        message.add_string(bytes(self.size))
+        send = vars(paramiko.Transport)["_send_user_message"]
+        channel.recv(1)
+        with contextlib.suppress(Exception):
+            for _ in range((256 << 20) // self.size):
+                send(self.transport, message)
+
+
+@pytest.fixture
+def flooding(tmp_path: Path) -> Iterator[tuple[FloodingServer, Callable[[], paramiko.SSHClient]]]:
+    """A flooding sshd, and what connects to it."""
+    paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "key"))
+    sshd = FloodingServer()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            sshd.transport = paramiko.Transport(listening.accept()[0])
+            sshd.transport.add_server_key(sshd.host_key)
+            sshd.transport.start_server(event=threading.Event(), server=sshd)
+
+        threading.Thread(target=serve, daemon=True).start()
+        route = Route("n1", "127.0.0.1", "admin", listening.getsockname()[1], key=str(tmp_path / "key"))
+        yield sshd, lambda: connect(route, PinnedKey("n1", {}, accept_new=True))
+
+
+Flooding = tuple[FloodingServer, Callable[[], paramiko.SSHClient]]
+
+
+def flooded(client: paramiko.SSHClient) -> paramiko.Channel:
+    """A channel whose server has flooded it while nobody read, until the connection ended."""
+    channel = opened("n1", client, "true")
+    channel.sendall(b"x")
+    transport = connection.transport_of(client)
+    transport.join(60)
+    assert not transport.is_active()
+    return channel
+
+
+@pytest.mark.parametrize("stderr", [False, True])
+def test_an_sshd_that_sends_while_nobody_reads_is_cut_off_after_the_window(flooding: Flooding, stderr: bool) -> None:
+    sshd, connected = flooding
+    sshd.stderr = stderr
+    channel = flooded(connected())
+    window = channel.in_window_size
+    assert window < len(channel.in_buffer) + len(channel.in_stderr_buffer) <= window + 4 * sshd.size
+    assert connection.excess(channel).startswith("it sent more than the ")
+
+
+def test_an_sshd_whose_packet_is_as_long_as_no_packet_is_cut_off(flooding: Flooding) -> None:
+    sshd, connected = flooding
+    sshd.size = 8 << 20
+    channel = flooded(connected())
+    assert len(channel.in_buffer) == 0
+    assert connection.excess(channel) == "it sent more than 512 KiB in one packet"
+
+
+def test_a_command_whose_host_floods_is_told_with_what_the_host_did(flooding: Flooding) -> None:
+    channel = flooded(flooding[1]())
+    with pytest.raises(ConnectionLost, match=r"^n1: the connection was closed: it sent more than the [0-9]+ KiB"):
+        begin("n1", channel, "", becomes=False)
+    with pytest.raises(ConnectionLost, match="it sent more than the"):
+        finished("n1", channel, b"", None, 1 << 30)
+
+
+def test_an_agent_and_a_check_whose_host_floods_are_told_with_what_the_host_did(flooding: Flooding) -> None:
+    sshd, connected = flooding
+    client = connected()
+    channel = flooded(client)
+    stream, most = SshStream(channel), channel.in_window_size + 4 * sshd.size
+    with pytest.raises(OSError, match="it sent more than the"):
+        assert sum(len(stream.recv(1 << 20)) for _ in range(1 << 20)) < most
+    with pytest.raises(Unreachable, match="it sent more than the"):
+        SshShell("n1", client).run("true")
+
+
+def test_a_listener_that_sends_a_line_without_end_is_cut_off() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            taken = listening.accept()[0]
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.sendall(bytes(65536))
+
+        threading.Thread(target=serve, daemon=True).start()
+        route = Route("n1", "127.0.0.1", "admin", listening.getsockname()[1])
+        with pytest.raises(Unreachable, match="it sent more than 512 KiB before SSH began"):
+            connect(route, PinnedKey("n1", {}, accept_new=True))
+
+
+def test_an_honest_host_whose_output_is_read_late_loses_nothing(open_sshd: tuple[OpenServer, Route]) -> None:
+    """Its sshd keeps to the window, as paramiko's own server does."""
+    sshd, route = open_sshd
+    size = 12 << 20
+
+    def answer(channel: paramiko.Channel, command: bytes) -> bool:  # noqa: ARG001
+        threading.Thread(target=channel.sendall, args=(bytes(size),), daemon=True).start()
+        return True
+
+    sshd.check_channel_request = lambda *_: paramiko.common.OPEN_SUCCEEDED  # type: ignore[method-assign]
+    sshd.check_channel_exec_request = answer  # type: ignore[method-assign]
+    channel = opened("n1", connect(route, PinnedKey("n1", {}, accept_new=True)), "true")
+    received, waiting = 0, threading.Event()
+    while received < size:
+        while len(channel.in_buffer) < min(size - received, channel.in_window_size // 2):
+            assert channel.get_transport().is_active()
+            waiting.wait(0.001)
+        received += len(channel.recv(1 << 20))
+    assert connection.excess(channel) == ""
