@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from testinfra.modules import modules
 
 from slurmfab.base.errors import HostError, SlurmfabError
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks.shell import SECONDS, Shell, SshShell, shortened
+from slurmfab.commands.checks.shell import PATIENCE_SECONDS, SECONDS, Shell, SshShell, shortened
 from slurmfab.commands.checks.shell import CommandResult as ShellResult
 from slurmfab.core.engine import session
 from slurmfab.hosts import route
@@ -158,9 +159,14 @@ def open_shells(
     """
     transport = SshTransport(route.to_hosts(inventory.cluster), policies)
     sudo = SudoPassword(ask_password, password)
+
+    def patience(host: str) -> float:
+        # Commands of the controllers wait for Slurm, and without these nothing is checked.
+        return math.inf if host in inventory.cluster.controllers else PATIENCE_SECONDS
+
     try:
         shells: dict[str, Shell | HostError] = {}
-        for host, outcome in on_each(hosts, lambda host: shell_on(host, transport, sudo)):
+        for host, outcome in on_each(hosts, lambda host: shell_on(host, transport, sudo, patience(host))):
             if isinstance(outcome, SlurmfabError) and not isinstance(outcome, HostError):
                 raise outcome
             shells[host] = outcome
@@ -169,12 +175,12 @@ def open_shells(
         transport.close()
 
 
-def shell_on(host: str, transport: SshTransport, sudo: SudoPassword) -> Shell:
+def shell_on(host: str, transport: SshTransport, sudo: SudoPassword, patience: float = math.inf) -> Shell:
     """Open a shell on a host, with sudo if the file says so; HostError if unreachable, or sudo refuses."""
     connection = transport.connection(host)
     if not transport.routes[host].become:
-        return SshShell(host, connection)
-    shell = SshShell(host, connection, become=True)
+        return SshShell(host, connection, patience=patience)
+    shell = SshShell(host, connection, become=True, patience=patience)
 
     def attempt(password: str) -> tuple[Shell, bool]:
         shell.password = password

@@ -44,6 +44,7 @@ from slurmfab.commands.checks.hosts import CheckedHost, Shells
 from slurmfab.commands.checks.places_of_checks import places_of
 from slurmfab.commands.checks.release import OtherRelease, Remark
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
+from slurmfab.commands.checks.shell import TooSlow
 from slurmfab.commands.checks.site_hosts import NOT_HERE, SiteHosts, needs_pytest
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.commands.checks.wanted import with_logs
@@ -281,7 +282,8 @@ class Checks:
                 pytest.skip(f"{host} is asleep: Slurm has switched it off, and wakes it for the next job.")
             if self.check_of(item) == ALWAYS[0]:
                 raise self.lost[host]
-            pytest.skip(f"{host} is unreachable.")
+            is_slow = isinstance(self.lost[host], TooSlow)
+            pytest.skip(f"{host} is not asked any more: it has been slow." if is_slow else f"{host} is unreachable.")
         runs_jobs = self.is_own(item) or self.group_of(item) in JOBS
         if host in self.unsound and runs_jobs and "slurm" in arguments_of(item):
             pytest.skip(f"this has failed on {host}: {self.unsound[host]}.")

@@ -25,6 +25,11 @@ SESSIONS = 6
 """How many commands run on one host at a time: sshd allows ten sessions per connection (sshd_config(5), MaxSessions),
 and counts ended sessions for a moment longer."""
 
+QUICK_SECONDS = 5.0  # what is quicker costs no patience
+PATIENCE_SECONDS = 120.0
+"""How long a host may let commands wait beyond that, in sum, of those with the default time limit: a host that answers
+each in the last moment would hold up the checks of all others. Commands at the same time count once."""
+
 LAST_WORDS_SECONDS = 30.0  # seconds in which a command that `follow` runs must end after Ctrl-C
 PAUSE = 0.02  # seconds between attempts to open a session while sshd still counts ended ones
 
@@ -64,6 +69,10 @@ class NoAnswer(HostError):
     """A command exceeded its time limit; the connection still works."""
 
 
+class TooSlow(Unreachable):
+    """A host has used up `PATIENCE_SECONDS`, and is asked nothing more."""
+
+
 class Shell(Protocol):
     """A root shell on a host. Tests replace it by a function."""
 
@@ -77,23 +86,36 @@ class SshShell:
     Args:
         become: whether commands run with sudo.
         password: the sudo password; empty if unknown. It is sent only through standard input, when sudo prompts for it.
+        patience: seconds, see `PATIENCE_SECONDS`.
     """
 
-    def __init__(self, host: str, connection: paramiko.SSHClient, *, become: bool = False, password: str = "") -> None:
+    def __init__(
+        self,
+        host: str,
+        connection: paramiko.SSHClient,
+        *,
+        become: bool = False,
+        password: str = "",
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
         self.host = host
         self.connection = connection
         self.become = become
         self.password = password
         self.used_password = False
+        self.patience = patience
+        self.slow, self.counted = 0.0, 0.0  # seconds that cost patience, and the time until which they are counted
+        self.counting = threading.Lock()
         self.slots = threading.BoundedSemaphore(SESSIONS)
         self.idle: list[Exchange] = []
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
         """Run a command, whatever its exit code; `stdin` can be secret, and is in no message.
 
-        Raises Unreachable if the connection was lost; NoAnswer if the command exceeded its time limit; errors of sudo.
+        Raises Unreachable if the connection was lost, or TooSlow; NoAnswer if the command exceeded its time limit;
+        errors of sudo.
         """
-        with self.slots, self._explained(command, seconds):
+        with self.slots, self._patient(seconds), self._explained(command, seconds):
             deadline = time.monotonic() + seconds
             session = self._idle_session() or self._login(LOOP, deadline)
             try:
@@ -131,6 +153,26 @@ class SshShell:
             session.channel.close()
 
     @contextlib.contextmanager
+    def _patient(self, seconds: float) -> Iterator[None]:
+        """Count how long a command with this time limit takes; TooSlow if there is no patience left for another."""
+        if self.slow > self.patience:
+            raise TooSlow(
+                self.host,
+                f"it is too slow: it let commands that should take moments wait for {self.slow:.0f} s in sum (the "
+                f"limit is {self.patience:.0f} s), and is not asked any more. See what hangs there: ps axfo "
+                "pid,stat,etime,args.",
+            )
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            if seconds <= SECONDS:
+                with self.counting:
+                    now = time.monotonic()
+                    self.slow += max(0.0, now - max(begun + QUICK_SECONDS, self.counted))
+                    self.counted = now
+
+    @contextlib.contextmanager
     def _explained(self, command: str, seconds: float) -> Iterator[None]:
         """Turn a timeout or an SSH error of a command into a `HostError` with a message for users."""
         try:
@@ -138,7 +180,9 @@ class SshShell:
         except TimeoutError as error:
             raise NoAnswer(self.host, f"`{shortened(command)}` gave no answer within {seconds:.0f} s.") from error
         except (OSError, EOFError, _ssh_exception()) as error:
-            reason = str(error) or type(error).__name__
+            from slurmfab.hosts.connection import excess  # paramiko is slow to import
+
+            reason = excess(self.connection) or str(error) or type(error).__name__
             raise Unreachable(self.host, f"the connection was lost ({reason}). Is the host still up?") from error
 
     def _idle_session(self) -> Exchange | None:

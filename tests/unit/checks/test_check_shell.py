@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import paramiko
 import pytest
 
 from slurmfab.base.errors import BecomeRefused, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
-from slurmfab.commands.checks.shell import PROMPT, READY, CommandResult, NoAnswer, SshShell
+from slurmfab.commands.checks import exchange, shell
+from slurmfab.commands.checks.shell import PROMPT, READY, SECONDS, CommandResult, NoAnswer, SshShell, TooSlow
 
 SUDO = """#!/bin/sh
 while [ "$1" != -- ]; do if [ "$1" = -p ]; then prompt=$2; fi; shift; done; shift
@@ -272,3 +273,61 @@ def test_lines_of_a_long_command_are_passed_on_as_they_come_without_those_of_the
     assert host.shell.follow("echo one; sleep 0.3; echo two; exit 5", hear, 20) == 5
     assert [line for line, _ in heard] == ["one", "two"]
     assert heard[1][1] - heard[0][1] > 0.2
+
+
+def test_a_host_that_answers_each_command_late_when_its_patience_is_used_up_then_is_asked_nothing_more(
+    made: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "QUICK_SECONDS", 0.1)
+    host = made(patience=0.5)
+    with pytest.raises(TooSlow, match=r"^n1: it is too slow: .* wait for \d s in sum .* is not asked any more"):
+        list(map(host.shell.run, ["sleep 0.4"] * 20))
+    assert 1 <= host.channels[0].sent.count(b"sleep") <= 2
+
+
+def test_commands_that_wait_at_the_same_time_and_those_with_a_longer_limit_cost_no_more_patience(
+    made: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "QUICK_SECONDS", 0.1)
+    host = made(patience=60)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda _: host.shell.run("sleep 0.6"), range(6)))
+    assert 0.4 < host.shell.slow < 2
+    before = host.shell.slow
+    host.shell.run("sleep 0.3", seconds=SECONDS + 1)
+    assert host.shell.slow == before
+
+
+def test_a_command_that_prints_without_end_is_ended_and_told(made: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "MOST_OUTPUT", 1 << 20)
+    with pytest.raises(Unreachable, match=r"n1: the connection was lost \(it sent more than 1 MiB"):
+        made().shell.run("yes", seconds=20)
+
+
+class ComplainingChannel:
+    """A channel on which errors come without end until it is closed, and no output."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def settimeout(self, seconds: float) -> None:
+        """Nothing waits here."""
+
+    def recv_stderr(self, size: int) -> bytes:
+        return bytes(0 if self.closed.is_set() else size)
+
+    def recv(self, size: int) -> bytes:  # noqa: ARG002
+        assert self.closed.wait(60)
+        return b""
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_a_command_that_complains_without_end_is_ended_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "MOST_OUTPUT", 1 << 20)
+    session = exchange.Exchange(cast("paramiko.Channel", ComplainingChannel()), time.monotonic() + 60)
+    session.read_errors_beside().join(60)
+    with pytest.raises(OSError, match="it sent more than 1 MiB"):
+        session.read_until(b"mark")
+    assert len(session.error) < 2 << 20
