@@ -15,6 +15,7 @@
     |   |   +-- LoginRefused        sshd refused the login
     |   |   +-- Asleep              Slurm has powered it down
     |   |   +-- ConnectionLost      the connection ended during the run
+    |   |   +-- TooSlow             checks of a host waited too long in sum (slurmfab.commands.checks.shell)
     |   +-- BecomeRefused           the user cannot become root with sudo
     |   |   +-- SudoPasswordNeeded  sudo asks for a password, and none is known
     |   |   +-- SudoPasswordWrong   sudo rejected the password

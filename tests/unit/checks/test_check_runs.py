@@ -23,7 +23,7 @@ from slurmfab.commands.checks import runner
 from slurmfab.commands.checks.display import Display
 from slurmfab.commands.checks.results import Verdict
 from slurmfab.commands.checks.runner import CHECKS, ORDER, verify
-from slurmfab.commands.checks.shell import CommandResult, NoAnswer
+from slurmfab.commands.checks.shell import CommandResult, NoAnswer, TooSlow
 from slurmfab.core.engine.session import Output
 
 Look = Callable[..., Verdict]
@@ -62,6 +62,26 @@ def test_run_when_a_node_is_unreachable_tells_it_once_and_leaves_its_other_check
     assert outcomes(verdict, "files_are_links_to_the_shared_directory") == {}, "it says nothing of this cluster"
     assert outcomes(verdict, "job_runs")["n1"] == "passed"
     assert verdict.exit_code == 3
+
+
+def test_run_when_a_node_has_been_too_slow_tells_it_once_and_asks_it_nothing_more(look: Look, shells: dict) -> None:
+    class Slow:
+        """A shell whose patience is used up after its first command."""
+
+        asked = 0
+
+        def run(self, command: str, stdin: str = "", seconds: float = 30.0) -> CommandResult:  # noqa: ARG002
+            self.asked += 1
+            if self.asked > 1:
+                raise TooSlow("n2", "it is too slow.")
+            return CommandResult(0)
+
+    shells["n2"] = Slow()
+    verdict = look("ssh", "configuration", "jobs")
+    assert {(result.host, result.cause) for result in verdict.having("failed")} == {("n2", "it is too slow.")}
+    left = {result.cause for result in verdict.having("not run") if result.host == "n2"}
+    assert left == {"n2 is not asked any more: it has been slow."}
+    assert outcomes(verdict, "job_runs")["n1"] == "passed"
 
 
 def test_run_when_the_controller_is_unreachable_runs_nothing_that_needs_it(look: Look, shells: dict) -> None:
