@@ -148,12 +148,12 @@ def read_facts(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None
     if request.get("own_numbers"):
         import importlib
 
-        named = importlib.import_module("slurmfab.on_hosts.agent." + OF_OWN_NUMBERS).named_without_entry
-        request = {**request, "named": named(request.get("root", "/"), request["own_numbers"])}
+        own_numbers = importlib.import_module("slurmfab.on_hosts.agent." + OF_OWN_NUMBERS).own_numbers
+        request = {**request, "found_numbers": own_numbers(request.get("root", "/"), request["own_numbers"])}
     answers.send(facts=facts.read(request))
 
 
-OF_OWN_NUMBERS = "identities.powerful_users"  # the module that facts need besides where there is a directory
+OF_OWN_NUMBERS = "facts.own_numbers"  # the module that facts need besides where there is a directory
 
 
 def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:

@@ -9,7 +9,8 @@ import pytest
 from local_agent import Agent
 
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.facts.facts import own_numbers, subordinate
+from slurmfab.on_hosts.agent.facts.facts import subordinate
+from slurmfab.on_hosts.agent.facts.own_numbers import own_numbers
 from slurmfab.on_hosts.agent.identities.powerful_users import named_without_entry
 
 POWERFUL = ("sudo", "docker")
@@ -50,7 +51,7 @@ def test_names_that_a_host_gives_rights_to_and_has_not_are_told_with_the_number_
         'permit doug\npermit :ops\npermit :netdev\npermit ":gq uo"\npermit quo\\ te\npermit 020697\npermit :20699\n'
         "permit 998\npermit 99999999999\n"
     )
-    assert own_numbers(str(root), named_without_entry(str(root), POWERFUL)) == [
+    assert own_numbers(str(root), POWERFUL) == [
         ["uid", 0, 0, "alice"],
         ["uid", 0, 0, "ann smith"],
         ["uid", 0, 0, "doug"],

@@ -11,7 +11,7 @@ import re
 import socket
 import sys
 import time
-from typing import Any, Dict, Iterable, List, Mapping, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence
 
 from slurmfab.on_hosts.agent.core.host_paths import (
     ADDED_PACKAGES,
@@ -129,8 +129,7 @@ PROFILES = "/etc/apparmor.d/"
 MOST_BYTES = 1 << 20  # the most bytes of such a file that are told unasked
 
 FIRST_OF_PEOPLE, LAST_OF_PEOPLE, LAST = 1000, 60000, 1 << 32
-MOST_NUMBERS, MOST_RANGES = 1 << 16, 256
-OWNER = re.compile(r"(?:subordinate to )?[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}\$?")
+MOST_RANGES = 256
 
 SLURM_FILES = {
     name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
@@ -146,8 +145,8 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     `slurm_programs`: paths of those that tell a version; `namespace_programs`: patterns of paths of those that make
     user namespaces; `slurmd_parameters`: see `hardware.facts`; `site_files`: names
     below Slurm's directory; `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these
-    files; `own_numbers`: whether to tell these; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the
-    file system begins. Returns the fields
+    files; `found_numbers`: those of `own_numbers`; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where
+    the file system begins. Returns the fields
     of `slurmfab.cluster.facts.HostFacts` except those in its `OURS`, and `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
@@ -161,7 +160,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
         "members": members(root, request.get("members", ())),
         **ids(root, accounts),
-        "own_numbers": own_numbers(root, request.get("named", ())) if request.get("own_numbers") else [],
+        "own_numbers": request.get("found_numbers", []),
         **there,
         **(remains_of(root, request, there) if request.get("is_new") else {}),
         **hardware.facts(root, request),
@@ -240,31 +239,17 @@ def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
 
 
 def subordinate(root: str) -> List[List[int]]:
-    """The ranges of subordinate IDs (subuid(5)) that have some of the numbers of people, each as first and last one."""
-    rows = [one for name in ("subuid", "subgid") for one in entries(root + "/etc/" + name)]
-    numbers = [one[1:] for one in rows if len(one) == 3 and one[1].isdigit() and one[2].isdigit()]  # noqa: PLR2004
-    found = {(int(one), min(int(one) + int(count) - 1, LAST_OF_PEOPLE)) for one, count in numbers}
+    """The ranges of subordinate IDs that have some of the numbers of people, each as first and last one."""
+    found = {(first, min(last, LAST_OF_PEOPLE)) for _, first, last, _ in ranges(root)}
     return [[first, last] for first, last in sorted(found) if first <= last >= FIRST_OF_PEOPLE][:MOST_RANGES]
 
 
-def own_numbers(root: str, named: Iterable[Sequence[Any]]) -> List[List[Any]]:
-    """The UIDs and GIDs from 1000 on that this host has itself, as `slurmfab.cluster.facts.OwnNumbers`.
-
-    A range of subordinate IDs counts as numbers of both kinds: whose it is may become any of these (subuid(5)). With
-    the number 0 come names, and with theirs numbers, to which rules give rights: `named`
-    (`slurmfab.on_hosts.agent.identities.powerful_users.named_without_entry`).
-    """
-    found: List[List[Any]] = [[kind, number, number, whose] for kind, number, whose in named]
-    for kind, path in (("uid", "/etc/passwd"), ("gid", "/etc/group")):
-        rows = [fields for fields in entries(root + path) if len(fields) > 2 and fields[2].isdigit()]  # noqa: PLR2004
-        found += [[kind, int(one[2]), int(one[2]), one[0]] for one in rows if FIRST_OF_PEOPLE <= int(one[2]) < LAST]
-    for kind, path in (("uid", "/etc/subuid"), ("gid", "/etc/subgid")):
-        for one in entries(root + path):
+def ranges(root: str) -> Iterator[List[Any]]:
+    """The ranges of subordinate IDs (subuid(5)): the kind, the first and the last one, and whose they are."""
+    for kind in ("uid", "gid"):
+        for one in entries(root + "/etc/sub" + kind):
             if len(one) == 3 and one[1].isdigit() and one[2].isdigit() and int(one[2]) > 0:  # noqa: PLR2004
-                first, last = int(one[1]), min(int(one[1]) + int(one[2]) - 1, LAST - 1)
-                found += [[kind, first, last, "subordinate to " + one[0]]] if FIRST_OF_PEOPLE <= first <= last else []
-    told = found[:MOST_NUMBERS]
-    return [[*one[:3], one[3] if one[3].isprintable() and 0 < len(one[3]) <= 128 else "somebody"] for one in told]  # noqa: PLR2004
+                yield [kind, int(one[1]), min(int(one[1]) + int(one[2]) - 1, LAST - 1), "subordinate to " + one[0]]
 
 
 def gpu_facts(root: str, named: Iterable[str], directories: Iterable[str]) -> Dict[str, Any]:
