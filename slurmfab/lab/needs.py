@@ -13,7 +13,7 @@ from pathlib import Path
 from slurmfab.base.errors import LabError
 from slurmfab.lab import cgroups, machine, state
 from slurmfab.lab.command import CONTAINED, TIED, call, succeeds
-from slurmfab.lab.layout import CACHE, LABS, LabLayout
+from slurmfab.lab.layout import CACHE, DISKS, LABS, LabLayout
 
 NEEDED = 3 << 30
 """Bytes of memory that must be available for a tmpfs: a base tree has 0.6 GiB, and each deployed host 0.2 GiB."""
@@ -36,6 +36,17 @@ def ensure_room(progress: Callable[[str], None]) -> None:
         with state.locked(place.parent):
             if not holds_overlays(place):
                 _mount_memory(place, progress)
+    for place in (CACHE, LABS, DISKS):
+        place.mkdir(mode=0o700, exist_ok=True)
+    for place in open_to_others():
+        os.chown(place, os.geteuid(), os.getegid())
+        place.chmod(0o700)
+
+
+def open_to_others() -> tuple[Path, ...]:
+    """The directories of hosts' file systems, with programs that are setuid and old, that are not this user's alone."""
+    there = {one: one.stat() for one in (CACHE, LABS, DISKS) if one.is_dir()}
+    return tuple(one for one, its in there.items() if its.st_mode & 0o077 or its.st_uid != os.geteuid())
 
 
 def holds_overlays(place: Path) -> bool:

@@ -252,9 +252,9 @@ def test_a_bundle_when_its_making_is_cut_off_then_the_old_one_stays_and_nothing_
 ) -> None:
     before = dark.bundle.stat().st_mtime_ns
     process = dark.person.start("bundle")
-    dark.hosts.until("ctl", "ls /var/cache/slurmfab | wc -l", "1")
+    dark.hosts.until("ctl", "ls /var/cache/slurmfab-fetched | wc -l", "1")
     process.kill()
     process.communicate()
-    dark.hosts.until("ctl", "ls -d /var/cache/slurmfab 2>/dev/null | wc -l", "0")
+    dark.hosts.until("ctl", "ls -d /var/cache/slurmfab-fetched 2>/dev/null | wc -l", "0")
     assert dark.bundle.stat().st_mtime_ns == before
     assert archive.verified(dark.bundle).manifest.suite == dark.suite

@@ -27,7 +27,7 @@ nodes:
 packages: {{through: controller}}
 """
 HOSTS = ("ctl", "n1", "n2", "n3")
-KEPT = "ls -A /var/cache/slurmfab /var/lib/slurmfab/bundle 2>/dev/null | wc -l"
+KEPT = "ls -A /var/cache/slurmfab-fetched /var/lib/slurmfab/bundle 2>/dev/null | wc -l"
 OWN_SETTINGS = "grep -rilE 'proxy|Methods' /etc/apt | wc -l; ip route show default | wc -l"
 JOBS = AS_SLURM + "srun -N{} hostname | sort | xargs"
 NO_WAY = "ip route %s unreachable %s/32"
@@ -40,7 +40,7 @@ LARGEST = (
     "apt-cache dumpavail | awk '/^Package:/ {p=$2} /^Version:/ {v=$2} /^Architecture:/ {a=$2} /^Size:/ {s=$2} "
     '/^$/ {print s, p "_" v "_" a ".deb"}\' | sort -rn | head -n 200'
 )
-PLACE, ROOM = "/var/cache/slurmfab", 200 << 20  # where the controller fetches packages; bytes
+PLACE, ROOM = "/var/cache/slurmfab-fetched", 200 << 20  # where the controller fetches packages; bytes
 LIE = """
 def lie(told):
     if any(" " in one for one in told.get("bundle", {{}}).get("lacking", ())):

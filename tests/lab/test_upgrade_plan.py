@@ -19,7 +19,8 @@ slurm:
   version: "24.11.*"
   source: {uris: "file:/srv/newer-slurm", suites: newer, key: key.asc}
 """
-FILES = "find /etc /var/lib/apt /var/cache/slurmfab /var/lib/slurmfab -type f -newer /root/before 2>/dev/null | sort"
+PLACES = "/etc /var/lib/apt /var/cache/slurmfab-fetched /var/lib/slurmfab"
+FILES = f"find {PLACES} -type f -newer /root/before 2>/dev/null | sort"
 PLUGINS = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
 SITES_OWN = f"cp {PLUGINS}/job_submit_logging.so {PLUGINS}/job_submit_ours.so && touch /root/before"
 

@@ -34,6 +34,9 @@ def of_labs() -> Iterator[Finding]:
         yield failure("lab", text)
     for text in needs.remarks():
         yield warning("lab", text)
+    for place in needs.open_to_others():
+        text = f"{place} has file systems of hosts, whose setuid programs other users of this machine could run."
+        yield failure("lab's files", text, f"chown root:root {place}; chmod 700 {place}")
     for place in (CACHE, LABS.parent):
         # Nothing is made there before a lab is.
         there = next(parent for parent in (place, *place.parents) if parent.is_dir())

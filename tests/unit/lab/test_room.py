@@ -19,6 +19,7 @@ def on_an_overlay(monkeypatch, tmp_path) -> list[list[str]]:
 
     monkeypatch.setattr(needs, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(needs, "LABS", tmp_path / "lib/labs")
+    monkeypatch.setattr(needs, "DISKS", tmp_path / "lib/disks")
     monkeypatch.setattr(needs, "holds_overlays", lambda _: any(argv[0] == "mount" for argv in called))
     monkeypatch.setattr(needs, "call", call)
     return called
@@ -57,3 +58,17 @@ def test_ensure_when_mounting_is_forbidden_then_says_what_a_container_needs(monk
     monkeypatch.setattr(needs, "call", refuse)
     with pytest.raises(LabError, match=r"--privileged.*permission denied"):
         needs.ensure_room(print)
+
+
+def test_ensure_when_others_may_enter_file_systems_of_hosts_then_they_are_this_users_alone(
+    on_an_overlay, monkeypatch, tmp_path
+):
+    memory(monkeypatch, tmp_path, 8 << 20)
+    (tmp_path / "cache").mkdir(mode=0o755)
+    (tmp_path / "lib/labs").mkdir(parents=True, mode=0o755)
+    assert needs.open_to_others() == (tmp_path / "cache", tmp_path / "lib/labs")
+    needs.ensure_room(print)
+    places = [tmp_path / name for name in ("cache", "lib/labs", "lib/disks")]
+    assert [place.stat().st_mode & 0o777 for place in places] == [0o700] * 3
+    assert needs.open_to_others() == ()
+    assert on_an_overlay

@@ -21,7 +21,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.packages import apt_errors, bundle_place, slurm_release
 from slurmfab.on_hosts.agent.packages.apt import MINIMAL, apt_get
 
-BASE = "/var/cache/slurmfab"
+BASE = "/var/cache/slurmfab-fetched"  # not that of labs, which is root's alone
 NEW = "bundling-"
 PIECE = 192 * 1024  # bytes of a file in one answer: 256 KiB in base64
 
