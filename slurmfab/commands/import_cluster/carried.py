@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slurmfab.base.hostlist import fold
@@ -26,6 +27,8 @@ PACKAGED = "it is the package's own"
 OURS = "slurmfab writes it by itself"
 EXPECTED = (PACKAGED, OURS)  # reasons that need no remark
 MADE_BY_SLURMFAB = "-- Made by slurmfab"  # how a job_submit.lua of slurmfab's begins
+
+LEAST_ALIKE = 2  # as many hosts must have a file alike that the controller has not, before all get it
 
 SCRIPTS = ("prolog", "epilog")  # keys of the cluster file with a directory of scripts, which slurmfab's programs run
 
@@ -58,11 +61,11 @@ def carried(old: OldCluster) -> Carried:
     own = [host for host, files in old.found.hosts.items() if not files.configless]
     for host in dict.fromkeys((old.found.controller, *own)):
         for file in old.files(host).files:
-            if name := carried_name(old, file.path):
+            if name := carried_name(old, host, file.path):
                 names.setdefault(name, {})[host] = file
-    left = {name: why for name, by_host in names.items() if (why := reason_against(old, name, by_host))}
-    taken = {name: by_host.get(old.found.controller) or next(iter(by_host.values())) for name, by_host in names.items()}
-    taken = {name: file for name, file in sorted(taken.items()) if name not in left}
+    chosen = {name: for_all(old, by_host, own) for name, by_host in names.items()}
+    left = {name: why for name, by_host in names.items() if (why := reason_against(old, name, chosen[name], by_host))}
+    taken = {name: file for name, file in sorted(chosen.items()) if file and name not in left}
     left |= dict.fromkeys(beyond(taken), f"at most {MOST_FILES} files of {LARGEST_SUM >> 10} KiB together come along")
     taken = {name: file for name, file in taken.items() if name not in left}
     paths = {name: f"{FOLDER}/{name}" for name in taken}
@@ -77,15 +80,34 @@ def carried(old: OldCluster) -> Carried:
         left=dict(sorted(left.items())),
         remarks=(
             *(f"{path_text(old, name)} stays where it is: {why}." for name, why in left.items() if why not in EXPECTED),
-            *(remark for name in taken if (remark := about_others(old, name, names[name]))),
+            *(
+                remark
+                for name, by_host in names.items()
+                if (name in taken or left.get(name) in EXPECTED)
+                and (remark := about_others(old, name, by_host, chosen[name]))
+            ),
         ),
     )
 
 
-def carried_name(old: OldCluster, path: str) -> str:
-    """The name of a file in Slurm's directory if it may come along; empty otherwise."""
+def for_all(old: OldCluster, by_host: Mapping[str, FoundFile], own: Sequence[str]) -> FoundFile | None:
+    """The file that all hosts get: the controller's, else one that most of the others have, and no host alone.
+
+    What it says runs as root everywhere, so no word of one host counts. `own`: the hosts with files of their own.
+    """
+    if old.found.controller in by_host:
+        return by_host[old.found.controller]
+    alike = Counter((file.text, file.mode & 0o111) for file in by_host.values())
+    (most, count), among = alike.most_common(1)[0], [host for host in own if host != old.found.controller]
+    if count < LEAST_ALIKE or count * 2 <= len(among):
+        return None
+    return next(file for file in by_host.values() if (file.text, file.mode & 0o111) == most)
+
+
+def carried_name(old: OldCluster, host: str, path: str) -> str:
+    """The name of a host's file in Slurm's directory if it may come along; empty otherwise."""
     name = path.removeprefix(f"{old.directory}/")
-    is_other = name not in WITH_KEYS and path not in old.included and not name.endswith(SECRETS)
+    is_other = name not in WITH_KEYS and path not in old.included.get(host, ()) and not name.endswith(SECRETS)
     return name if path != name and is_other else ""
 
 
@@ -100,19 +122,29 @@ def bytes_of(file: FoundFile) -> bytes:
     return file.text.encode("utf-8", "surrogateescape")
 
 
-def reason_against(old: OldCluster, name: str, by_host: Mapping[str, FoundFile]) -> str:
-    """Why a file does not come along; empty if it does. `by_host`: the file of each host that has it."""
+def reason_against(old: OldCluster, name: str, chosen: FoundFile | None, by_host: Mapping[str, FoundFile]) -> str:
+    """Why a file does not come along; empty if it does.
+
+    `chosen`: that which all hosts would get; `None` for none. `by_host`: the file of each host that has it.
+    """
+    file = chosen or next(iter(by_host.values()))
     texts = {file.text for file in by_host.values()}
-    largest = max(len(bytes_of(file)) for file in by_host.values())
     hosts = "; ".join(fold(host for host, file in by_host.items() if file.text == text) for text in sorted(texts))
     plugins = old.setting("JobSubmitPlugins").lower().split(",")
     reasons = {
         "its name is not FILE or DIRECTORY/FILE of plain characters": not NAME.fullmatch(name),
-        f"it has {largest >> 10} KiB, and at most {LARGEST_FILE >> 10} KiB come along": largest > LARGEST_FILE,
+        f"it has {len(bytes_of(file)) >> 10} KiB, and at most {LARGEST_FILE >> 10} KiB come along": (
+            len(bytes_of(file)) > LARGEST_FILE
+        ),
         UNUSED: name == JOB_SUBMIT and "lua" not in plugins,
-        PACKAGED: name == PLUGSTACK and texts == {PACKAGED_PLUGSTACK},
-        OURS: name == JOB_SUBMIT and all(text.startswith(MADE_BY_SLURMFAB) for text in texts),
-        f"it differs between hosts ({hosts})": len(texts) > 1 and old.found.controller not in by_host,
+        PACKAGED: name == PLUGSTACK and file.text == PACKAGED_PLUGSTACK,
+        OURS: name == JOB_SUBMIT and file.text.startswith(MADE_BY_SLURMFAB),
+        f"it differs between hosts ({hosts})": chosen is None and len(texts) > 1,
+        (
+            f"it is on {fold(by_host)}, and neither on {old.found.controller} nor on most other hosts. To give it to "
+            f"all hosts, copy it to {FOLDER}/{name} beside the cluster file, and name it there: slurm_files: "
+            f"{{{name}: {FOLDER}/{name}}}"
+        ): chosen is None,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 
@@ -126,9 +158,14 @@ def beyond(taken: Mapping[str, FoundFile]) -> Iterator[str]:
             yield name
 
 
-def about_others(old: OldCluster, name: str, by_host: Mapping[str, FoundFile]) -> str:
-    """A remark about hosts with another file of this name than the controller; empty for none."""
-    ours = by_host.get(old.found.controller)
-    others = [host for host, file in by_host.items() if ours and file.text != ours.text]
-    same = "a deployment gives all hosts the controller's, unless keep_files is set"
-    return f"{path_text(old, name)} of {fold(others)} differs from that of the controller; {same}." if others else ""
+def about_others(old: OldCluster, name: str, by_host: Mapping[str, FoundFile], chosen: FoundFile | None) -> str:
+    """A remark about hosts with another file of this name than all hosts get; empty for none."""
+    alike = (chosen.text, chosen.mode & 0o111) if chosen else ()
+    others = [host for host, file in by_host.items() if (file.text, file.mode & 0o111) != alike]
+    if not others or not chosen:
+        return ""
+    is_ours = old.found.controller in by_host
+    whose, wins = ("the controller", "the controller's") if is_ours else ("most hosts", "the latter")
+    is_packaged = name == PLUGSTACK and chosen.text == PACKAGED_PLUGSTACK
+    then = "it stays there" if is_packaged else f"a deployment gives all hosts {wins}, unless keep_files is set"
+    return f"{path_text(old, name)} of {fold(others)} differs from that of {whose}; {then}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,15 +30,17 @@ class OldCluster:
         return self.found.facts[self.found.controller].slurm_conf or self.files(self.found.controller).slurm_conf
 
     @cached_property
-    def included(self) -> frozenset[str]:
-        """The paths of the files that slurm.conf includes, on any host."""
-        return frozenset(
-            posixpath.join(self.directory, found[1].strip())
-            for files in self.found.hosts.values()
-            for file in files.files
-            for found in map(INCLUDE.match, file.text.splitlines() if file.path.endswith(".conf") else ())
-            if found
-        )
+    def included(self) -> Mapping[str, frozenset[str]]:
+        """By host, the paths of the files that its slurm.conf includes."""
+        return {
+            host: frozenset(
+                posixpath.join(self.directory, found[1].strip())
+                for file in files.files
+                for found in map(INCLUDE.match, file.text.splitlines() if file.path.endswith(".conf") else ())
+                if found
+            )
+            for host, files in self.found.hosts.items()
+        }
 
     @cached_property
     def conf(self) -> ConfText:

@@ -178,9 +178,10 @@ def test_the_directory_of_slurms_files_is_that_of_slurm_conf_on_the_controller()
     assert OldCluster(without).directory == "/etc/slurm"
 
 
-def test_a_file_that_is_too_large_on_one_host_stays_where_it_is() -> None:
+def test_a_file_that_is_too_large_on_the_controller_stays_where_it_is() -> None:
     small, large = conf("x.conf", "a"), conf("x.conf", "a" * (LARGEST_FILE + 1))
     whole = conf("x.conf", "a" * LARGEST_FILE)
     old = OldCluster(cluster())
-    assert reason_against(old, "x.conf", {"ctl": small, "n1": large}).startswith("it has 256 KiB, and at most 256")
-    assert reason_against(old, "x.conf", {"ctl": small}) == reason_against(old, "x.conf", {"ctl": whole}) == ""
+    assert reason_against(old, "x.conf", large, {"ctl": large}).startswith("it has 256 KiB, and at most 256")
+    assert reason_against(old, "x.conf", small, {"ctl": small, "n1": large}) == ""
+    assert reason_against(old, "x.conf", whole, {"ctl": whole}) == ""

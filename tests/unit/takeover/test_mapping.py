@@ -306,6 +306,43 @@ def test_a_file_that_differs_between_nodes_stays_where_it_is() -> None:
     assert about(one, "/etc/slurm/sub/deep/file stays where it is: its name is not FILE or DIRECTORY/FILE")
 
 
+EVIL = conf("plugstack.conf.d/zz-site.conf", "optional /home/shared/evil.so\n")
+SCRIPT = conf("prolog.d/zz-evil.sh", "#!/bin/sh\n", 0o755)
+
+
+@pytest.mark.parametrize("file", [EVIL, SCRIPT], ids=["plugin", "program"])
+@pytest.mark.parametrize("silent", [(), ("n1", "n3")], ids=["all answer", "alone"])
+def test_a_file_that_one_node_alone_has_stays_there_and_is_told_with_the_way_to_add_it(
+    file: FoundFile, silent: tuple[str, ...]
+) -> None:
+    names = tuple(name for name in ("ctl", "n1", "n2", "n3") if name not in silent)
+    one = taken(BASE.replace("n[1-2]", "n[1-3]"), names, {"n2": (file,)})
+    name = file.path.removeprefix("/etc/slurm/")
+    assert (one.files, one.programs, parsed(one).slurm_files, parsed(one).prolog) == ({}, (), {}, None)
+    (told,) = about(one, f"{file.path} stays where it is: it is on n2, and neither on ctl nor on most other hosts.")
+    assert f"copy it to slurm_files/{name} beside the cluster file" in told
+    assert f"slurm_files: {{{name}: slurm_files/{name}}}" in told
+
+
+def test_a_file_that_most_nodes_have_alike_comes_along_and_the_mode_and_text_of_one_do_not() -> None:
+    names, text = ("ctl", "n1", "n2", "n3"), BASE.replace("n[1-2]", "n[1-3]")
+    file, other = conf("acct_gather.conf", "a\n"), conf("acct_gather.conf", "a\n", 0o755)
+    one = taken(text, names, {"n1": (other,), "n2": (file,), "n3": (file,)})
+    assert (one.files, one.programs) == ({"slurm_files/acct_gather.conf": b"a\n"}, ())
+    assert about(one, "/etc/slurm/acct_gather.conf of n1 differs from that of most hosts")
+    assert taken(text, names, {"n1": (file,), "n2": (other,)}).files == {}
+
+
+def test_a_file_of_the_controllers_comes_along_whatever_a_node_has_of_that_name() -> None:
+    ours = conf("topology.conf", "SwitchName=s Nodes=n[1-2]\n")
+    for theirs in (conf("topology.conf", "x" * 300000), conf("topology.conf", "x", 0o755)):
+        one = taken(files={"ctl": (ours,), "n1": (theirs,)})
+        assert (one.files, one.programs) == ({"slurm_files/topology.conf": ours.text.encode()}, ())
+        assert about(one, "/etc/slurm/topology.conf of n1 differs from that of the controller")
+    including = taken(files={"ctl": (ours,), "n1": (conf("x.conf", "Include topology.conf\n"),)})
+    assert [*including.files] == ["slurm_files/topology.conf"]
+
+
 def test_a_job_submit_script_that_nothing_reads_stays_where_it_is() -> None:
     one = taken(files={"ctl": (conf("job_submit.lua", "return 0\n"),)})
     assert one.files == {}
@@ -316,7 +353,7 @@ def test_scripts_that_a_program_of_slurmfab_runs_then_are_those_of_the_cluster_f
     program = "Prolog=/usr/local/lib/slurmfab/prolog\nPrologEpilogTimeout=300\nJobSubmitPlugins=lua\n"
     files = {
         "ctl": (conf("job_submit.lua", "-- Made by slurmfab from the cluster file\n"),),
-        "n1": (conf("prolog.d/10-here", "#!/bin/sh\n", 0o755),),
+        **dict.fromkeys(("n1", "n2"), (conf("prolog.d/10-here", "#!/bin/sh\n", 0o755),)),
     }
     one = taken(f"{BASE}{program}", files=files)
     assert (parsed(one).prolog, parsed(one).slurm_files) == ("slurm_files/prolog.d", {})
@@ -343,6 +380,9 @@ def test_the_plugstack_conf_of_the_package_does_not_come_along() -> None:
     assert taken(files={"ctl": (conf("plugstack.conf", inside),)}).files == {}
     other = taken(files={"ctl": (conf("plugstack.conf", f"{inside}required /opt/x.so\n"),)})
     assert list(other.files) == ["slurm_files/plugstack.conf"]
+    of_node = {"ctl": (conf("plugstack.conf", inside),), "n1": (conf("plugstack.conf", "required /home/x.so\n"),)}
+    assert taken(files=of_node).files == {}
+    assert about(taken(files=of_node), "/etc/slurm/plugstack.conf of n1 differs from that of the controller; it stays")
 
 
 def test_more_files_than_a_cluster_file_can_have_stay_where_they_are() -> None:

@@ -99,10 +99,10 @@ def test_slurm_user_is_a_name_or_a_number_that_the_controller_knows(line: str, u
 def test_files_that_slurm_conf_includes_are_found_beside_it() -> None:
     text = f"{BASE}Include nodes.d/all.conf\n  include /srv/slurm/more.conf # ours\n# Include none.conf\n"
     there = old(text)
-    assert "/etc/slurm/nodes.d/all.conf" in there.included
-    assert not any("none" in path for path in there.included)
+    assert "/etc/slurm/nodes.d/all.conf" in there.included["ctl"]
+    assert not any("none" in path for path in there.included["ctl"])
     plain = found("24.11", {"ctl": (conf("slurm.conf", BASE), FoundFile("/etc/slurm/x.sh", "Include y\n"))})
-    assert OldCluster(plain).included == frozenset()
+    assert OldCluster(plain).included == {"ctl": frozenset()}
 
 
 def test_a_slurm_conf_in_another_directory_is_told_with_its_hosts() -> None:
