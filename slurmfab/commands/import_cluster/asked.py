@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slurmfab.base.errors import HostFailed, SlurmfabError
+from slurmfab.cluster.inventory.hostnames import unfit
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.commands.import_cluster.contact import Contact
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, HostFiles
@@ -48,15 +51,35 @@ class Asked:
     unpinned: tuple[str, ...]
     trouble: str  # why slurmdbd has not answered; empty if it has, or if there is none
 
+    def only(self, cluster: FoundCluster) -> Asked:
+        """The same of a cluster without some of its hosts."""
+        return replace(
+            self,
+            cluster=cluster,
+            discovered={name: one for name, one in self.discovered.items() if name in cluster.hosts},
+            hidden={name: one for name, one in self.hidden.items() if name in cluster.hosts},
+            unpinned=tuple(name for name in self.unpinned if name in cluster.hosts),
+        )
+
 
 def summed_up(contact: Contact, answers: Answers) -> Asked:
     """What was found out, by the names of the members, over the contact's open connections."""
     keys, files = answers.keys, answers.files
     met = {name: key for name, key in keys.items() if key in contact.facts and key in files}
-    there = {host_name(name, contact.facts[key].hostname, keys): key for name, key in met.items()}
-    discovered = {name: contact.as_discovered(key, name) for name, key in there.items()}
+    claims = Counter(contact.facts[key].hostname for key in met.values())
+    taken = {*keys, *(name for name, count in claims.items() if count > 1 or unfit(name))}
+    there = {host_name(name, contact.facts[key].hostname, taken): key for name, key in met.items()}
+    discovered = {}
+    for name, key in tuple(there.items()):
+        try:
+            discovered[name] = contact.as_discovered(key, name)
+        except SlurmfabError as error:
+            if key == answers.controller:
+                raise
+            contact.failed[key] = HostFailed(key, str(error).removeprefix(f"{name}: "))
+            del there[name]
     endpoints = {name: one.endpoint for name, one in discovered.items() if one.endpoint}
-    tried = {name: contact.targets[key].route.address for name, key in keys.items() if name not in met}
+    tried = {name: contact.targets[key].route.address for name, key in keys.items() if key not in there.values()}
     section = contact.ssh.model_dump(exclude_defaults=True, exclude={"endpoints"})
     found = FoundCluster(
         controller=next(name for name, key in there.items() if key == answers.controller),

@@ -54,6 +54,8 @@ class FoundCluster:
     # what sacctmgr shows, as `accounting.export.ask` returns it; `None` without slurmdbd
     accounts: Mapping[str, Any] | None = None
     unreachable: Mapping[str, str] = field(default_factory=dict)  # hosts that did not answer, with the reason
+    # hosts of `unreachable` that answered and were left out, because what they said was in the way; with the reason
+    doubted: Mapping[str, str] = field(default_factory=dict)
     federation: str = ""  # the federation that the cluster is in; empty for none
     # how SSH reached the hosts, as the section `ssh` of a cluster file
     ssh: Mapping[str, Any] = field(default_factory=dict)

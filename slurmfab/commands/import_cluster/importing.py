@@ -16,7 +16,7 @@ from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.commands.import_cluster import asking, writing
+from slurmfab.commands.import_cluster import asking, hearing, writing
 from slurmfab.commands.import_cluster.asked import NOT_ASKED, NOTHING, Asked
 from slurmfab.commands.import_cluster.carried import ON_CONTROLLERS, ON_NODES
 from slurmfab.commands.import_cluster.first_lock import first_lock
@@ -116,7 +116,7 @@ class Imported:
     cluster: str  # the cluster's name
     controller: str  # its primary controller
     hosts: Mapping[str, str]  # addresses of the hosts, by name
-    unreachable: Mapping[str, str]  # hosts that did not answer, each with the reason
+    unreachable: Mapping[str, str]  # hosts that did not answer or were left out, each with the reason
     files: tuple[str, ...]  # the files that were written
     remarks: tuple[str, ...]  # what to look at, for people
     keys: tuple[Kept, ...]  # what became of each key of the old files
@@ -137,7 +137,7 @@ class ImportOptions:
 def import_cluster(
     cluster: str, hosts: str, connection: ConnectionOptions, output: Output, wanted: ImportOptions
 ) -> int:
-    """Write the cluster file of a cluster that exists, from its controller on; 3 if some hosts did not answer.
+    """Write the cluster file of a cluster that exists, from its controller on; 3 if hosts are silent or left out.
 
     Raises SlurmfabError if it cannot be imported, or a file exists already; nothing was written.
     """
@@ -165,12 +165,15 @@ def surveyed(
     writing.refuse_existing(path)
     asked = asking.ask(hosts, connection, output)
     discovery.tell_accepted([asked.discovered[name] for name in asked.unpinned], output.progress().line)
-    takeover = survey(asked.cluster, adopts_least=wanted.adopt == ADOPT[0], keep_files=wanted.keep_files)
-    return asked, takeover
+    found, takeover = hearing.hear(
+        asked.cluster,
+        lambda one: survey(one, adopts_least=wanted.adopt == ADOPT[0], keep_files=wanted.keep_files),
+    )
+    return asked.only(found), takeover
 
 
 def silent(asked: Asked) -> dict[str, str]:
-    """The hosts that did not answer, with the reason; none of those that may not exist yet."""
+    """The hosts that did not answer or were left out, with the reason; none of those that may not exist yet."""
     return {name: reason for name, reason in asked.cluster.unreachable.items() if reason != NOT_ASKED}
 
 

@@ -21,19 +21,27 @@ SHOWN_NAMES = 5
 NO_HARDWARE = ("cloud", "future")  # states of nodes that exist only now and then (slurm.conf(5), State)
 
 
+class Refused(InputError):
+    """A cluster that cannot be imported, with the reasons."""
+
+    reasons: tuple[str, ...] = ()
+
+
 def reasons_against(old: OldCluster) -> tuple[str, ...]:
     """Why slurmfab cannot keep an essential part of a cluster; nothing if it can."""
     return tuple(found for rule in RULES for found in rule(old))
 
 
 def refuse(old: OldCluster, reasons: Sequence[str]) -> None:
-    """Refuse a cluster. `reasons`: why; nothing to accept it. Raises InputError: with one line for each reason."""
+    """Refuse a cluster. `reasons`: why; nothing to accept it. Raises Refused: with one line for each reason."""
     if reasons:
         lines = "\n".join(f"  - {reason}" for reason in reasons)
-        raise InputError(
+        error = Refused(
             f"The cluster with the controller {old.found.controller} cannot be imported as it is:\n{lines}\n"
             "Nothing was written, here or on any host."
         )
+        error.reasons = tuple(reasons)
+        raise error
 
 
 def no_slurm_conf(old: OldCluster) -> Iterator[str]:
@@ -97,7 +105,7 @@ def too_old(old: OldCluster) -> Iterator[str]:
     try:
         old.version  # noqa: B018 - raises
     except SlurmfabError as error:
-        yield str(error)
+        yield f"{old.found.controller}: {error}"
 
 
 def other_users(old: OldCluster) -> Iterator[str]:

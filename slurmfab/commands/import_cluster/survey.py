@@ -8,13 +8,14 @@ from pathlib import Path
 
 from slurmfab.base.errors import ClusterFileError, InputError, SlurmfabError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.objections import objected
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.slurm import keys
 from slurmfab.cluster.slurm.platform import DEBIAN
 from slurmfab.commands.accounts import export
-from slurmfab.commands.import_cluster import cluster_text, database, devices, nodes, places, refusals, settings
+from slurmfab.commands.import_cluster import cluster_text, database, devices, hearing, nodes, places, refusals, settings
 from slurmfab.commands.import_cluster.account import Accountant
 from slurmfab.commands.import_cluster.carried import Carried, carried
 from slurmfab.commands.import_cluster.draft import Draft, comments_by_key
@@ -45,7 +46,9 @@ def survey(found: FoundCluster, *, adopts_least: bool = True, keep_files: bool =
     refusals.refuse(old, (*reasons, *unsayable(old)) if reasons else ())
     taken = carried(old)
     draft = replace(first_draft(old, taken), adopts_least=adopts_least, keep_files=keep_files)
-    settled, accounts_remarks = with_accounts(settled_without_accounts(old, draft), old)
+    without_accounts = settled_without_accounts(old, draft)
+    objected(hearing.misnamed(old, without_accounts.plan_input.cluster), ("Nothing was written, here or on any host.",))
+    settled, accounts_remarks = with_accounts(without_accounts, old)
     left_out = tuple(settings.dropped(settled.draft, old))
     left_out_because = {(file, key.lower()): why for file, key, why in left_out}
     remarks = (
@@ -204,10 +207,13 @@ def other_ways_of_files(old: OldCluster) -> Iterator[str]:
 
 
 def lost_hosts(old: OldCluster) -> Iterator[str]:
-    """Yield the hosts that did not answer."""
+    """Yield the hosts that did not answer, or are left out."""
     for host, reason in old.found.unreachable.items():
         kept = "It stays in slurm.conf as it is there" if host in old.conf.nodes else "It stays as slurm.conf names it"
-        yield f"{host} did not answer: {reason.rstrip('.')}. {kept}; deploy again when it answers."
+        if host in old.found.doubted:
+            yield f"{host} is left out: {reason.rstrip('.')}. {kept}; mend that, then deploy again."
+        else:
+            yield f"{host} did not answer: {reason.rstrip('.')}. {kept}; deploy again when it answers."
 
 
 def complaints_of_plan(plan_input: PlanInput) -> Iterator[str]:
