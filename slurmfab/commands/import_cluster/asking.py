@@ -182,9 +182,9 @@ def merged(keys: Mapping[str, str], known: Members, contact: Contact) -> Mapping
     first = {contact.facts[keys[name]].boot: name for name in nodes if name in keys and keys[name] in contact.facts}
     own: dict[str, str] = {}
     for name, key in keys.items():
-        boot = contact.facts[key].boot if key in contact.facts else ""
-        if boot and name not in nodes and boot in first:
-            own[first[boot]] = key
+        node = first.get(contact.facts[key].boot, "") if key in contact.facts and name not in nodes else ""
+        if node and contact.is_one(key, keys[node]):
+            own[node] = key
         else:
             own.setdefault(name, key)  # a controller that computes keeps the name under which it was met
     return own

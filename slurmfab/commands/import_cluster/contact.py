@@ -98,6 +98,22 @@ class Contact:
                 return name
         return ""
 
+    def is_one(self, name: str, other: str) -> bool:
+        """Whether two names are one running host: each knows the SSH host key that the other has shown as its own.
+
+        A boot alone is a word of the host's, which another host may say after it.
+        """
+        one, another = self.facts[name], self.facts[other]
+        shown, others = self.transport.policies[name].shown, self.transport.policies[other].shown
+        return bool(
+            one.boot
+            and one.boot == another.boot
+            and shown
+            and others
+            and shown.base64 in another.ssh_host_keys.values()
+            and others.base64 in one.ssh_host_keys.values()
+        )
+
     def as_discovered(self, name: str, member: str) -> DiscoveredHost:
         """A host that was met, under another name; InputError if it has no address for others."""
         target, policy = self.targets[name], self.transport.policies[name]

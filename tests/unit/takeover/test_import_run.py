@@ -239,6 +239,23 @@ def test_a_host_with_two_names_is_one_member_by_its_node_name(monkeypatch: pytes
     assert sorted(two.hosts) == ["ctl", "head", "n1", "n2", "n3"]
 
 
+def test_a_node_that_says_the_boot_and_the_keys_of_the_controller_then_does_not_become_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hosts, shown = Hosts(boots={"ctl": "same", "n2": "same"}), Hosts.connection
+    own = ED25519[:-6] + "AAAAAA"
+
+    def connection(self: Hosts, name: str) -> Connection:
+        made = shown(self, name)
+        if self.own(name) == "n2":
+            self.policies[name].shown = HostKey("ssh-ed25519", own)
+        return made
+
+    monkeypatch.setattr(Hosts, "connection", connection)
+    one = ask(monkeypatch, hosts).cluster
+    assert (one.controller, sorted(one.hosts)) == ("ctl", ["ctl", "n1", "n2", "n3"])
+
+
 def test_passwords_stay_on_their_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"{CONF}JobCompPass={HIDDEN}\n"
     files = {
@@ -359,6 +376,35 @@ def test_an_import_without_a_controller_or_with_an_unknown_word_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=words):
         importing.import_cluster("", hosts, ConnectionOptions(), Output(), ImportOptions(**wanted))
+
+
+def test_a_node_without_an_address_or_with_a_name_of_others_then_is_left_out_of_all_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, evil = tmp_path / "lab.yaml", [["/etc/slurm/plugstack.conf.d/zz.conf", "optional /home/x.so\n", 0o644, ""]]
+    hosts = Hosts(files={"n2": {"files": [["/etc/slurm/slurm.conf", CONF, 0o644, ""], *evil]}})
+    of_all = hosts.facts
+    monkeypatch.setattr(hosts, "facts", lambda host, request: replace(of_all(host, request), **told.get(host, {})))
+    told: dict[str, Mapping[str, Any]] = {"n2": {"hostname": "ctl"}}
+
+    discovered = contact.Contact.as_discovered
+
+    def refuse(met: contact.Contact, name: str, member: str) -> Any:
+        if member == "n3":
+            raise InputError("n3: it has no address that other hosts could reach.")
+        return discovered(met, name, member)
+
+    monkeypatch.setattr(contact.Contact, "as_discovered", refuse)
+    assert imported(monkeypatch, path, hosts) == LEFT_OUT
+    shown = capsys.readouterr().out
+    assert "n2 is left out: it calls itself ctl, as ctl does." in shown
+    assert "n3 did not answer: it has no address that other hosts could reach." in shown
+    lock = loading.load(path).lock
+    assert {name: one.hostname for name, one in lock.hosts.items()} == {
+        name: name for name in ("ctl", "n1", "n2", "n3")
+    }
+    assert [name for name, one in lock.hosts.items() if one.never_seen or not one.host_keys] == ["n2", "n3"]
+    assert not (tmp_path / "slurm_files").exists()
 
 
 def test_an_import_takes_the_least_unless_the_usual_is_asked_for(
