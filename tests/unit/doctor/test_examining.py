@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from slurmfab.commands.doctor import examining
 from slurmfab.commands.doctor.examining import exit_code
-from slurmfab.commands.doctor.finding import Finding, failure, ok, warning
+from slurmfab.commands.doctor.finding import FAILURE, Finding, failure, ok, warning
 
 CLUSTER = """\
 cluster: lab
@@ -95,3 +96,19 @@ def test_doctor_when_asked_for_what_is_not_there_then_refuses(tmp_path: Path, wo
 )
 def test_the_exit_code_says_whose_side_the_failure_is_on(findings: list[Finding], code: int) -> None:
     assert exit_code(findings) == code
+
+
+def test_doctor_when_others_may_enter_file_systems_of_lab_hosts_then_names_them_with_the_way_to_mend_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(examining, "obstacle", lambda: "")
+    for name, said in (("obstacles", ()), ("remarks", ()), ("holds_overlays", True)):
+        monkeypatch.setattr(examining.needs, name, lambda *_, said=said: said)
+    for name in ("CACHE", "LABS", "DISKS"):
+        monkeypatch.setattr(examining.needs, name, tmp_path / ("" if name == "CACHE" else name))
+    (found,) = [one for one in examining.of_labs() if one.subject == "lab's files"]
+    assert found.state == FAILURE
+    assert f"chown root:root {tmp_path}; chmod 700 {tmp_path}" in found.text
+    tmp_path.chmod(0o700)
+    assert [one for one in examining.of_labs() if one.subject == "lab's files"] == []
