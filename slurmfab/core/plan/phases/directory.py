@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
@@ -167,10 +166,7 @@ def listed(names: Iterable[str]) -> list[str]:
 
 
 def guarded(cluster: Cluster, lock: Lock, kind: Kind, host: str = "", facts: HostFacts | None = None) -> Guarded:
-    """The numbers and names that are taken on a host, on a controller, or on most hosts: jobs go from one to others.
-
-    What one node alone says counts there alone: its root could hide any user of the directory from all.
-    """
+    """The numbers and names that are taken on any host: jobs go from one to others, and are its own users there."""
     assert cluster.directory is not None, "they are asked for with a directory"
     sssd = cluster.directory.sssd
     later = (*OF_PACKAGES, *(SYSTEM_GROUPS if kind == "gid" else ()))
@@ -183,11 +179,8 @@ def guarded(cluster: Cluster, lock: Lock, kind: Kind, host: str = "", facts: Hos
     found, own = [*SYSTEMS, *ids], list[str]()
     of_host = {name: one.own_numbers for name, one in lock.hosts.items()}
     of_host |= {host: facts.own_numbers} if facts else {}
-    said = Counter(row for rows in of_host.values() for row in {*rows})
     for name, rows in of_host.items():
-        counts_all = name == host or name in cluster.controllers
-        heard = [row for row in rows if counts_all or 2 * said[row] > len(of_host)]
-        taken = [row for row in heard if row[0] == kind and row[1:3] != (NOBODY, NOBODY)]
+        taken = [row for row in rows if row[0] == kind and row[1:3] != (NOBODY, NOBODY)]
         taken = [row for row in taken if row[3] != BY_RULE or f"#{row[1]}" not in sssd.admins]
         found += [(first, last, f"{whose} of {name}") for _, first, last, whose in taken]
         named = [row for row in taken if row[3] != BY_RULE and not row[3].startswith(SUBORDINATE)]
