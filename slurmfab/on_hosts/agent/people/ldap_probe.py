@@ -156,10 +156,16 @@ def collisions(conf: str, certificate: str, guard: Mapping[str, Any]) -> List[st
             with session(server, values, certificate) as line:
                 line.settimeout(SEARCH_SECONDS)
                 found = [one for kind in ("user", "group") for one in colliding(line, kind, guard)]
-                return sorted(found, key=lambda one: one.endswith(BELOW))  # those that are somebody else's come first
+                return sorted(found, key=harm)
         except OSError as error:
             last = error
     raise last
+
+
+def harm(told: str) -> int:
+    """The place of an entry among those that are told: first who would be another, last who is only too low."""
+    ends = (NOT_PLAIN, "", A_NAME, DIGITS, BELOW)
+    return next((place for place, one in enumerate(ends) if one and told.endswith(one)), 1)
 
 
 def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[str]:
