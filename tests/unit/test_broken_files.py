@@ -339,7 +339,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         (SMALL + '? "' + "a" * 900_000 + '"\n: 1\n', "c.yaml:5: aaaa"),
         (SMALL + "".join(f'? "{number}{"a" * 9000}"\n: 1\n' for number in range(300)), "c.yaml:5: 0aaaa"),
         (SMALL.replace("04]", "04]" + "9" * 5000), "c.yaml:4: a number of more than 1000 digits"),
-        (SMALL.replace("04]", "04]" + "x" * 5000), "is not a host name: it has more than 253 characters"),
+        (SMALL.replace("04]", "04]" + "x" * 5000), "is too long: it has more than 512 characters"),
         (SMALL + "login: [" + "n1, " * 40_000 + "n1]\n", "c.yaml:5: login: "),
         (SMALL + "# \t\n" + "a: 1\n" * 200_000, "c.yaml:5: a tab; a file of more than 512 KiB has none"),
         (accounts_below("a{}", 4000), 'accounts[3999].parent: "a4000" is not a known account'),

@@ -10,8 +10,8 @@ from slurmfab.cli.tasks import lab as tasks
 @pytest.mark.parametrize(
     ("typed", "complaint"),
     [
-        ({"nodes": "many"}, '--nodes "many"'),
-        ({"nodes": "-1"}, '--nodes "-1"'),
+        ({"nodes": "many"}, "--nodes many: this is no number"),
+        ({"nodes": "-1"}, "--nodes -1: this is no number"),
         ({"gpus": "n1"}, '--gpus "n1"'),
         ({"gpus": "n[1-2]:two"}, 'gpus "n1:two"'),
         ({"down": "n7"}, 'down names "n7"'),
