@@ -22,6 +22,7 @@ OWN = "ls /etc/slurm/slurm.conf /etc/slurm/gres.conf /etc/slurm/cgroup.conf 2>/d
 FETCHED = "cd /run/slurm/conf && sha256sum slurm.conf gres.conf cgroup.conf"
 CONTROLLERS = "cd /etc/slurm && sha256sum slurm.conf gres.conf cgroup.conf"
 LOGINS = "journalctl --sync; journalctl -u ssh -u sshd -o cat | grep -c Accepted || :"
+STARTED = "scontrol show node n3 | grep -o SlurmdStartTime=[^[:space:]]*"
 DROP_IN = "/etc/systemd/system/slurmd.service.d/slurmfab-configless.conf"
 STATES = "sinfo -h -p main -N -o '%N %T' | grep -cE ' (idle|mixed|allocated)$' || :"
 
@@ -119,11 +120,13 @@ def test_what_has_to_be_done_on_the_nodes_is_refused_for_the_controller_alone(
 def test_a_slurmd_that_cannot_take_the_new_files_is_named(running: Cluster) -> None:
     lab = running.lab
     running.wish("configless: true\nslurm_conf: {KillWait: 42}\n")
+    started = lab.on("ctl", STARTED)
     # As a deployment leaves a node that was out of reach when the others turned to slurmctld.
     lab.on(
         "n3",
         f"cp -rL /run/slurm/conf/. /etc/slurm; mv {DROP_IN} /root/; systemctl daemon-reload; systemctl restart slurmd",
     )
+    eventually(lambda: lab.on("ctl", STARTED) != started, "n3 registers with its own files")
     done = lab.slurmfab("deploy", "--hosts", "ctl")
     reason = (
         "these nodes have not loaded them: n3 (its slurm.conf differs from slurmctld's). "
