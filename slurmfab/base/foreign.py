@@ -53,30 +53,35 @@ def why_unsafe(path: Path, trusted: Trusted) -> str:
 
 def why_not_own(path: Path, trusted: Trusted) -> str:
     """Why a file may be what others made of it, or of a link or a directory on the way to it; empty if it is not."""
-    for place, found in entries(path):
-        if not is_trusted(found.st_uid, trusted):
-            return f"{place} belongs to another user (UID {found.st_uid})"
-        # In a directory such as /tmp others cannot replace what is not theirs, and a link has no mode.
-        is_closed = stat.S_ISLNK(found.st_mode) or (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX)
-        if not is_closed and (why := why_foreign(place, trusted, found)):
-            return why
-    return ""
+    reasons = (why_foreign(place, trusted, found) for place, found in entries(path))
+    return next(filter(None, reasons), "")
 
 
 def entries(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """All files, directories and links on the way to a file, as far as they are there and can be seen."""
+    """All files, directories and links on the way to a file, as far as they are there and can be seen.
+
+    Rights to write in links, and in directories such as /tmp, are left out: others cannot replace there what is not
+    theirs.
+    """
     waiting, here, links = deque(Path(os.path.abspath(path.parent), path.name).parts), Path("/"), 0  # noqa: PTH100
     while waiting:
         here = here.parent if waiting[0] == ".." else here / waiting[0]
         waiting.popleft()
         try:
             found = here.lstat()
-            yield here, found
-            if stat.S_ISLNK(found.st_mode) and links < MOST_LINKS:
+            is_link = stat.S_ISLNK(found.st_mode)
+            is_closed = is_link or (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX)
+            yield here, without_rights(found, stat.S_IWGRP | stat.S_IWOTH) if is_closed else found
+            if is_link and links < MOST_LINKS:
                 waiting.extendleft(reversed(here.readlink().parts))
                 here, links = here.parent, links + 1
         except OSError:
             return  # reading it tells why
+
+
+def without_rights(found: os.stat_result, rights: int) -> os.stat_result:
+    """What is known of a file, without some rights in its mode."""
+    return os.stat_result((found.st_mode & ~rights, *found[1:10]))
 
 
 def why_foreign(place: Path, trusted: Trusted, found: os.stat_result | None = None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
@@ -21,16 +20,9 @@ def named(beside: Path, name: str | Path) -> Path:
     # Who may change one of these has the cluster file itself.
     own = {*beside.absolute().parents, beside.absolute(), *beside.resolve().parents, beside.resolve()}
     for place, found in foreign.entries(path):
-        if place not in own and (why := foreign.why_foreign(place, trusted, harmless(found))):
+        if place in own:
+            continue
+        known = foreign.without_rights(found, stat.S_IWGRP) if foreign.is_own_group(found) else found
+        if why := foreign.why_foreign(place, trusted, known):
             raise InputError(f"{path} is not read: {why}, who may not change the cluster file.")
     return path
-
-
-def harmless(found: os.stat_result) -> os.stat_result:
-    """What is known of a file, without rights to write that let nobody else change it."""
-    rights = 0
-    if stat.S_ISLNK(found.st_mode) or (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX):
-        rights = stat.S_IWGRP | stat.S_IWOTH  # in such a directory, each user may replace their own files alone
-    elif foreign.is_own_group(found):
-        rights = stat.S_IWGRP
-    return os.stat_result((found.st_mode & ~rights, *found[1:10]))
