@@ -9,6 +9,8 @@ import pytest
 from lab_cluster import AS_SLURM, DeployedLab, ended, report
 from stock import shared_in_turn
 
+from slurmfab import lab
+
 pytestmark = [pytest.mark.lab, shared_in_turn("restarted_lab", "second_controller")]
 
 CONTROLLERS = ("ctl", "n1")
@@ -138,6 +140,19 @@ def test_a_failover_while_the_backup_is_down_stops_nothing(running: RunningClust
     assert lab.on("ctl", "systemctl show -p MainPID --value slurmctld") == started
     lab.deploy()
     lab.until("ctl", "scontrol ping | grep -c UP", "2")
+
+
+def test_a_node_that_boots_while_the_backup_acts_waits_for_no_other(running: RunningCluster) -> None:
+    hosts = running.lab
+    lab.kill_host(hosts.lab, "ctl")
+    hosts.until("n1", "timeout 5 sinfo -h -p main -n n3 -o %t", "idle", patience=90)
+    lab.kill_host(hosts.lab, "n3")
+    lab.start_host(hosts.lab, "n3")
+    hosts.until("n3", "systemctl is-active slurmd", "active", patience=30)
+    hosts.until("n1", "timeout 5 sinfo -h -p main -n n3 -o %t", "idle", patience=120)
+    lab.start_host(hosts.lab, "ctl")
+    hosts.until("ctl", "scontrol ping | grep -c UP; squeue -h -o %i", f"2\n{running.job}", patience=90)
+    assert hosts.on("ctl", JOB.format(running.job)) == running.seen
 
 
 def test_one_controller_again_takes_the_state_home_and_stops_the_other(running: RunningCluster) -> None:
