@@ -80,7 +80,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("says", ATTACKS)
-@pytest.mark.parametrize("asks", ["hosts=(n1); learn_keys", "take n1 /munge.key; give secret_0 /munge.key"])
+@pytest.mark.parametrize("asks", ["needed=(n1); hosts=(n1); learn_keys", "take n1 /munge.key; give s /munge.key"])
 def test_a_host_that_says_something_else_then_is_refused_by_its_name_and_nothing_runs(
     scripts: dict[str, str], tmp_path: Path, says: bytes, asks: str
 ) -> None:
@@ -89,6 +89,28 @@ def test_a_host_that_says_something_else_then_is_refused_by_its_name_and_nothing
     assert told.startswith(b"n1: what it says of ")
     assert b"touch" not in told
     assert not [*tmp_path.rglob("ran")]
+
+
+def test_a_node_that_lies_of_its_keys_then_is_left_out_and_the_others_go_on(
+    scripts: dict[str, str], tmp_path: Path
+) -> None:
+    lines = 'needed=(ctl); hosts=(n1); learn_keys; cat "$work/keys"; phase munge n1; echo "${lost[n1]}"'
+    code, printed, told = play(scripts, tmp_path, lines, b"1e touch ran\n")
+    assert (code, printed.decode().splitlines()) == (0, ["== munge: n1", "its public keys could not be read"])
+    assert told.startswith(b"n1: what it says of its public keys is something else")
+    assert (tmp_path / "got").read_text().startswith("for file in /etc/ssh")  # no phase has begun there
+
+
+def test_a_node_that_never_ends_a_phase_then_is_left_out(scripts: dict[str, str], tmp_path: Path) -> None:
+    hangs = tmp_path / "ssh-that-hangs"
+    hangs.write_text("#!/bin/sh\n# STAND-IN for ssh(1) to a host that never answers.\nexec sleep 600\n")
+    hangs.chmod(0o755)
+    lines = (
+        f'ln -sf {hangs} "$PLACE/ssh"; PATIENCE=0.2; needed=(ctl); : >"$work/keys"; echo >hosts/n1.sh; '
+        'phase munge n1; echo "${lost[n1]}"'
+    )
+    code, printed, _ = play(scripts, tmp_path, lines, b"")
+    assert (code, printed.decode().splitlines()) == (0, ["== munge: n1", "failed in the phase munge"])
 
 
 def test_a_host_that_says_more_than_any_key_then_is_refused(scripts: dict[str, str], tmp_path: Path) -> None:
