@@ -33,13 +33,18 @@ def sharing(cluster_file: Path) -> Trusted:
     return Trusted(frozenset({0, os.geteuid(), shared.st_uid}), group)
 
 
-def own(cluster_file: Path) -> Trusted:
-    """This user, whoever called sudo, root, and the group with which this user shares a cluster file."""
+def own(directory: Path) -> Trusted:
+    """Those whose code is run from a directory: this user, whoever called sudo, root, and a group that these let in.
+
+    They let it in by its right to write to a directory of theirs. Somebody else's directory lets nobody in.
+    """
     user = os.geteuid()
     if user == 0 and os.environ.get("SUDO_UID", "").isdecimal():
         user = int(os.environ["SUDO_UID"])
-    group = sharing(cluster_file).group if cluster_file.exists() else None
-    return Trusted(frozenset({0, os.geteuid(), user}), group if group is not None and is_in(user, group) else None)
+    users = frozenset({0, os.geteuid(), user})
+    found = directory.stat()
+    is_shared = found.st_uid in users and found.st_mode & stat.S_IWGRP and is_in(user, found.st_gid)
+    return Trusted(users, found.st_gid if is_shared else None)
 
 
 def why_unsafe(path: Path, trusted: Trusted) -> str:

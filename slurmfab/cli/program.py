@@ -21,14 +21,13 @@ from invoke.loader import FilesystemLoader
 from paramiko import ConfigParseError
 
 from slurmfab import __version__
-from slurmfab.base import bounded_file, foreign
+from slurmfab.base import bounded_file, foreign, own_modules
 from slurmfab.base.errors import BrokenFile, SlurmfabError
 from slurmfab.base.exit_codes import WRONG_INPUT
 from slurmfab.base.terminal import fit
 from slurmfab.cli.tasks import TASKS, namespace, overview
 from slurmfab.cli.tasks.command import Command
 from slurmfab.cli.tasks.spelling import HELP, option_for_word, told
-from slurmfab.cluster.inventory.file_named import file_named
 
 EXECUTOR = "slurmfab.cli.executor.Executor"  # by Invoke's own setting; no file has another one for our tasks
 MOST_BYTES = 1 << 20  # the largest fabfile
@@ -134,7 +133,7 @@ class Config(fabric.Config):  # type: ignore[misc]
 def why_of_others(path: Path) -> str:
     """Why a file beside a fabfile is none of this user's own; empty if it is."""
     try:
-        return foreign.why_not_own(path, foreign.own(file_named("")))
+        return foreign.why_not_own(path, foreign.own(path.absolute().parent))
     except OSError as error:
         return f"it cannot be read ({error.strerror})"
 
@@ -161,12 +160,8 @@ class Fabfiles(FilesystemLoader):
 
     @staticmethod
     def why_unsafe(path: Path) -> str:
-        """Why a fabfile, or a module that it may import from beside it, may be of somebody else; empty if it is not."""
-        trusted = foreign.own(file_named(""))
-        packages = [one.parent for one in path.parent.glob("*/__init__.py")]
-        modules = (*path.parent.glob("*.py"), *packages, *(one for each in packages for one in each.rglob("*.py")))
-        reasons = (foreign.why_unsafe(path, trusted), *(foreign.why_foreign(one, trusted) for one in modules))
-        return next(filter(None, reasons), "")
+        """Why a fabfile may be of somebody else; empty if it is not."""
+        return foreign.why_unsafe(path, foreign.own(path.parent))
 
     @classmethod
     def let_in(cls, directory: str) -> None:
@@ -174,6 +169,7 @@ class Fabfiles(FilesystemLoader):
         there = [one for name in ("fabfile.py", "__init__.py") if (one := Path(directory, name)).is_file()]
         if there and not cls.why_unsafe(there[0]):
             sys.path[:] = [*(entry for entry in sys.path if entry != directory), directory]
+            own_modules.judge(Path(directory), foreign.own(Path(directory)))
 
     def load(self, name: str | None = None) -> tuple[ModuleType, str]:
         """Load it; what is wrong with it ends the program with one message, after its own traceback if it has one."""
@@ -187,6 +183,8 @@ class Fabfiles(FilesystemLoader):
             raise
         except SlurmfabError as error:
             raise Exit(fit(str(error), sys.stderr), error.exit_code) from None
+        except own_modules.ForeignModule as error:
+            raise Exit(fit(str(error), sys.stderr), WRONG_INPUT) from None
         except SyntaxError as error:
             text = f"{error.filename}:{error.lineno}: {error.msg}: {(error.text or '').strip()}"
             raise Exit(fit(text, sys.stderr), WRONG_INPUT) from None

@@ -8,6 +8,8 @@ import py_compile
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -200,12 +202,88 @@ def test_a_fabfile_when_others_may_write_it_then_slurmfab_does_not_load_it(place
     assert (code, "is not loaded: others may write to" in err, "Traceback" in err) == (0, True, False)
 
 
-def test_a_module_beside_a_fabfile_when_others_may_write_it_then_slurmfab_loads_neither(place: Path) -> None:
-    (place / "fabfile.py").write_text("import beside\nraise RuntimeError  # for slurmfab\n")
-    (place / "beside.py").chmod(0o666)
+FOREIGN = "raise RuntimeError('run')\n"
+
+
+def open_to_others(place: Path) -> Path:
+    """A file or directory with its mode such that others may write to it."""
+    place.chmod(place.stat().st_mode | 0o022)
+    return place
+
+
+def a_module(place: Path) -> Path:
+    (place / "beside.py").write_text(FOREIGN)
+    return open_to_others(place / "beside.py")
+
+
+def a_package_without_a_first_module(place: Path) -> Path:
+    (place / "beside").mkdir()
+    (place / "beside/gpu.py").write_text(FOREIGN)
+    return open_to_others(place / "beside")
+
+
+def a_directory_in_a_package(place: Path) -> Path:
+    (place / "beside/gpu").mkdir(parents=True)
+    (place / "beside/__init__.py").touch()
+    (place / "beside/gpu/__init__.pyc").write_bytes(b"planted")
+    return open_to_others(place / "beside/gpu")
+
+
+def a_library(place: Path) -> Path:
+    path = place / f"beside{EXTENSION_SUFFIXES[0]}"
+    path.write_bytes(b"planted")
+    return open_to_others(path)
+
+
+def a_link(place: Path) -> Path:
+    (place / "elsewhere").mkdir()
+    (place / "elsewhere/gpu.py").write_text(FOREIGN)
+    (place / "beside").symlink_to("elsewhere")
+    return open_to_others(place / "elsewhere")
+
+
+def a_directory_of_compiled_modules(place: Path) -> Path:
+    (place / "beside.py").write_text("gpu = 1\n")
+    (place / "__pycache__").mkdir()
+    open_to_others(place / "__pycache__")
+    return place / "__pycache__"
+
+
+OF_OTHERS = (a_module, a_package_without_a_first_module, a_directory_in_a_package, a_library, a_link)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("made", OF_OTHERS)
+def test_a_module_beside_a_fabfile_when_others_may_write_it_then_slurmfab_does_not_load_it(
+    tmp_path: Path, made: Callable[[Path], Path], is_late: bool
+) -> None:
+    opened = made(tmp_path)
+    imports = "import beside.gpu" if (tmp_path / "beside").is_dir() else "import beside"
+    late = f"@task\ndef late(c):\n    {imports}\n\nnamespace.add_task(late)\n"
+    (tmp_path / "fabfile.py").write_text(TEXT + (late if is_late else f"{imports}\n"))
+    code, _, err = run(tmp_path, "slurmfab", "late" if is_late else "help")
+    assert (code, "RuntimeError" in err) == (2, False), err
+    assert "is not loaded: others may write to" in err
+    assert f"{opened} (mode" in err
+    assert err.endswith("and what is in it would run as you.\n")
+
+
+def test_a_fabfile_that_is_a_package_when_others_may_write_below_it_then_slurmfab_loads_no_module_from_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "fabfile/sub").mkdir(parents=True)
+    (tmp_path / "fabfile/sub/m.py").write_text(FOREIGN)
+    open_to_others(tmp_path / "fabfile/sub")
+    (tmp_path / "fabfile/__init__.py").write_text(f"{TEXT}from fabfile.sub import m\n")
+    code, _, err = run(tmp_path, "slurmfab", "help")
+    assert (code, "is not loaded: others may write to" in err, "Traceback" in err) == (2, True, False), err
+
+
+def test_a_fabfile_when_others_may_put_compiled_modules_beside_it_then_slurmfab_does_not_load_it(place: Path) -> None:
+    opened = a_directory_of_compiled_modules(place)
+    (place / "fabfile.py").write_text(TEXT + "import beside\n")
     code, _, err = run(place, "slurmfab", "help")
-    assert (code, "Traceback" in err) == (0, False)
-    assert "beside.py (mode 0666), and what is in it would run as you" in err
+    assert (code, f"is not loaded: others may write to {opened}" in err) == (0, True), err
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "loop", "endless"])

@@ -101,7 +101,21 @@ def test_a_group_with_the_owners_name_is_the_owners_own_unless_somebody_else_has
     assert not foreign.is_own_group(found)
 
 
-def test_a_planted_cluster_file_makes_its_owner_and_its_group_nobody_whose_code_is_run(
+@pytest.mark.parametrize(
+    ("mode", "is_member", "owner"), [(0o2775, True, ME), (0o2755, True, ME), (0o2775, False, ME), (0o2775, True, OTHER)]
+)
+def test_a_group_is_let_in_by_a_directory_of_this_users_own_alone(
+    code: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_member: bool, owner: int
+) -> None:
+    directory, is_let_in = code.parent, (mode, is_member, owner) == (0o2775, True, ME)
+    directory.chmod(mode)
+    if owner == OTHER:
+        given_away(monkeypatch, directory)
+    monkeypatch.setattr(foreign, "is_in", lambda _user, _group: is_member)
+    assert foreign.own(directory).group == (directory.stat().st_gid if is_let_in else None)
+
+
+def test_a_planted_cluster_file_makes_nobody_one_whose_code_is_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     planted = tmp_path / "cluster.yaml"
@@ -109,14 +123,11 @@ def test_a_planted_cluster_file_makes_its_owner_and_its_group_nobody_whose_code_
     planted.chmod(0o664)
     given_away(monkeypatch, planted)
     assert OTHER in foreign.sharing(planted).users
-    assert foreign.own(planted).users <= {0, ME, int(os.environ.get("SUDO_UID", ME))}
-    monkeypatch.setattr(foreign, "is_in", lambda _user, _group: False)
-    assert foreign.own(planted).group is None
     monkeypatch.setattr(foreign, "is_in", lambda _user, _group: True)
-    assert foreign.own(planted).group == planted.stat().st_gid
+    assert foreign.own(tmp_path) == Trusted(frozenset({0, ME, int(os.environ.get("SUDO_UID", ME))}), None)
 
 
 def test_who_called_sudo_is_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(foreign.os, "geteuid", lambda: 0)
     monkeypatch.setenv("SUDO_UID", str(OTHER))
-    assert foreign.own(tmp_path / "none.yaml").users == {0, OTHER}
+    assert foreign.own(tmp_path).users == {0, OTHER}

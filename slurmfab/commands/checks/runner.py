@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab.base import atomic_file, foreign
+from slurmfab.base import atomic_file, foreign, own_modules
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.junit import as_xml
 from slurmfab.base.program_name import FAB
@@ -203,6 +203,8 @@ def run_checks(known: Inventory, checks: Checks) -> None:
     # One check imports what it likes, so all are left out beside a file that others can change.
     unsafe = [path for path in own.loaded(known.path) if not is_used(path, known, checks)]
     own_files = [path for path in own.files(known.path) if not unsafe and is_used(path, known, checks)]
+    if own_files:
+        own_modules.judge(own.directory(known.path), own.trusted(known.path))
     with (
         contextlib.redirect_stderr(io.StringIO()) as output,
         contextlib.redirect_stdout(output),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import marshal
+import os
 import struct
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 from _pytest.assertion.rewrite import PYC_TAIL as PYTEST_TAIL
 from ruled_shells import file
 
+from slurmfab.base import foreign
 from slurmfab.base.errors import InputError
 from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory.loading import Inventory
@@ -23,6 +25,7 @@ from slurmfab.commands.checks.results import Result, Verdict
 from slurmfab.commands.checks.shell import CommandResult
 
 Look = Callable[..., Verdict]
+OTHER = 4242
 
 MOTD = '''
 """Checks of the message of the day."""
@@ -269,10 +272,37 @@ def test_a_file_that_others_may_write_is_not_run(look: Look, own: Path, place: s
     assert not (own / "ran").exists()
 
 
-def test_a_group_that_may_change_the_cluster_file_may_write_checks(look: Look, own: Path, known: Inventory) -> None:
-    for path in (known.path, own, own / "test_motd.py"):
+def test_a_group_that_may_write_to_the_admins_directory_may_write_checks(
+    look: Look, own: Path, known: Inventory
+) -> None:
+    for path in (known.path.parent, own, own / "test_motd.py"):
         path.chmod(path.stat().st_mode | 0o020)
     assert told(look("own"), "file_loads") == []
+
+
+def test_checks_beside_the_cluster_file_of_somebody_else_are_not_run(
+    look: Look, own: Path, known: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own / "test_motd.py").write_text(f"{MOTD}\nopen('{own}/ran', 'w')\n")
+    for path in (known.path, own, own / "test_motd.py"):
+        os.chown(path, OTHER, OTHER)
+    monkeypatch.setattr(foreign, "is_in", lambda _user, _group: True)
+    (refused,) = told(look("own"), "file_loads")
+    assert f"{own} belongs to another user (UID {OTHER})" in refused.cause
+    assert not (own / "ran").exists()
+
+
+def test_a_module_of_checks_behind_a_link_to_where_others_may_write_is_not_run(
+    look: Look, own: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/helper.py").write_text(f"open('{own}/ran', 'w')\n")
+    (tmp_path / "elsewhere").chmod(0o777)
+    (own / "sub").symlink_to(tmp_path / "elsewhere")
+    (own / "test_motd.py").write_text(f"{MOTD}\nfrom sub import helper\n")
+    (refused,) = told(look("own"), "file_loads")
+    assert f"others may write to {tmp_path / 'elsewhere'} (mode 0777)" in refused.cause
+    assert not (own / "ran").exists()
 
 
 def test_the_example_of_the_documentation_works(look: Look, own: Path, shells: dict) -> None:
