@@ -33,6 +33,18 @@ def sharing(cluster_file: Path) -> Trusted:
     return Trusted(frozenset({0, os.geteuid(), shared.st_uid}), group)
 
 
+def why_planted(path: Path, cluster_file: Path) -> str:
+    """Why a file beside a cluster file may be of somebody who cannot change that; empty if it is not.
+
+    Where all may put files, as in /tmp, each changes their own alone. Raises OSError if it is not there.
+    """
+    owner = path.lstat().st_uid
+    is_open = cluster_file.absolute().parent.stat().st_mode & stat.S_ISVTX
+    if not is_open or is_trusted(owner, sharing(cluster_file)):
+        return ""
+    return f"{path} belongs to another user (UID {owner}), who may not change {cluster_file}"
+
+
 def own(directory: Path) -> Trusted:
     """Those whose code is run from a directory: this user, whoever called sudo, root, and a group that these let in.
 

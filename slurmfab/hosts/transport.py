@@ -80,7 +80,7 @@ INSTALL_PYTHON = (
     "command -v apt-get >/dev/null || exit 69; "
     # An empty line every 5 s serves as a heartbeat.
     "(while sleep 5 >/dev/null 2>&1 && echo; do :; done) & trap 'kill $!' EXIT; "
-    "get() { apt-get -qq install --no-install-recommends --yes \"$@\"; }; runs() { python3 -I -c '' 2>/dev/null; }; "
+    "get() { apt-get -qq install --no-install-recommends --yes \"$@\"; }; runs() { python3 -I -S -c '' 2>/dev/null; }; "
     # dpkg takes the packages for installed if only their files are gone, and apt-get may refuse if one of them is.
     "again() { get --reinstall python3 python3-minimal $(dpkg-query -W -f '${Package} ' 'python3.*-minimal'); }; "
     "install() { get python3; runs || again; runs; }; "

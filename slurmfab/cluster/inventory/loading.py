@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab.base import bounded_file
+from slurmfab.base import bounded_file, foreign
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import file_named, shared_files
@@ -74,6 +74,8 @@ def load(path: Path) -> Inventory:
     """Load a cluster file and its lock; ClusterFileError with all mistakes, InputError if one is unreadable."""
     text, read_at = read_text(path), time.time()
     locked = shared_files.content(lock_path(path))
+    if locked is not None and (why := foreign.why_planted(lock_path(path), path)):
+        raise InputError(f"{why}, so it is not believed. See who made it, and move it away.")
     lock = locks.Lock() if locked is None else locks.parse(locked, lock_path(path))
     return Inventory(parse(text, str(path)), lock, path, FilesRead(text.encode(), locked, read_at))
 

@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 
 from pydantic import AfterValidator
 
-from slurmfab.base import archive, atomic_file
+from slurmfab.base import archive, atomic_file, foreign
 from slurmfab.base.answers import Count, Phrase, Text
 from slurmfab.base.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
 from slurmfab.base.errors import InputError
@@ -126,8 +126,11 @@ def make_directory(cluster_file: Path) -> Path:
             os.fchmod(descriptor, OWNER_ONLY)
         finally:
             os.close(descriptor)
+        why = foreign.why_foreign(path, foreign.sharing(cluster_file))
     except OSError as error:
         raise InputError(f"{path} cannot be made: {error.strerror}.") from error
+    if why:
+        raise InputError(f"{why}, so no backup is kept there. See who made it, and move it away.")
     return path
 
 

@@ -34,7 +34,7 @@ NSS = "grep -cE '^(passwd|group):[^#]* sss( |$)' /etc/nsswitch.conf; true"
 
 def test_servers_of_the_directory_answer(directory_host: CheckedHost) -> None:
     """the servers of the directory answer, their certificates are accepted, and so is the login"""
-    done = directory_host.run("python3 -I -c %s", inspect.getsource(ldap_probe), seconds=SECONDS)
+    done = directory_host.run("python3 -I -S -c %s", inspect.getsource(ldap_probe), seconds=SECONDS)
     found = json_objects.parse(done.stdout.encode())
     assert found, f"sssd.conf names no server: {last_words(done)}. Repair: {deploy(directory_host.name)}"
     told = [f"{server}: {cause}" for server, cause in found.items() if cause]
@@ -66,7 +66,7 @@ def test_numbers_of_hosts_are_nobodys_in_the_directory(
     """no entry of the directory has a number or a name of a host's own users and groups, and SSSD shows none"""
     assert cluster.directory is not None
     asked = guard(cluster, lock, directory_host.name)
-    done = directory_host.run("python3 -I -c %s", inspect.getsource(ldap_probe), stdin=asked, seconds=SECONDS)
+    done = directory_host.run("python3 -I -S -c %s", inspect.getsource(ldap_probe), stdin=asked, seconds=SECONDS)
     found = json_objects.parse(done.stdout.encode())
     assert found, f"numbers cannot be compared: {last_words(done)}. Repair: {deploy(directory_host.name)}"
     seen, others = found["seen"], [one for one in found["entries"] if not one.endswith(ldap_probe.BELOW)]

@@ -85,5 +85,5 @@ def ask(host: CheckedHost, jupyter: Jupyter) -> dict[str, Any]:
     """What the hub answers on its host."""
     path = jupyter.certificate or f"{JUPYTER_CERTIFICATES}/server.pem"
     words = shlex.join((jupyter.reached_at, str(jupyter.port), path))
-    done = host.run(f"python3 -I -c {shlex.quote(ASK)} {words}")
+    done = host.run(f"python3 -I -S -c {shlex.quote(ASK)} {words}")
     return last_object(done) or {"why": last_words(done)}

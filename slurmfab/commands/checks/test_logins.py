@@ -126,7 +126,7 @@ sshd=$(command -v sshd || echo /usr/sbin/sshd)
 server="$sshd -i -o AuthorizedKeysFile=$place/known -o PubkeyAuthentication=yes -o AuthenticationMethods=publickey"
 ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \\
     -o IdentitiesOnly=yes -o IdentityAgent=none -i "$place/key" -o ProxyCommand="$server" {LIMITED}@localhost \\
-    python3 -I - <"$place/see"
+    python3 -I -S - <"$place/see"
 """
 """Logs in by the host's own sshd, with its settings and its PAM, and a key that is there for this login alone."""
 
@@ -135,7 +135,7 @@ NONE, UNKNOWN = "infinity", "unknown"
 
 def test_node_is_closed_without_a_job(closed_node: CheckedHost) -> None:
     """sshd's PAM lets users in only with a job on the node, and root and slurm always"""
-    done = closed_node.run(f"python3 -I -c %s {STRANGER} {' '.join(KEEPERS)}", ASK_PAM)
+    done = closed_node.run(f"python3 -I -S -c %s {STRANGER} {' '.join(KEEPERS)}", ASK_PAM)
     if done.rc != 0 and "ctypes" in done.stderr:
         pytest.skip(f"the python3 of {closed_node.name} has no ctypes, with which PAM is asked.")
     assert done.rc == 0, f"PAM does not answer: {last_words(done)}. Repair: {deploy(closed_node.name)}"
@@ -223,7 +223,7 @@ def test_users_are_greeted(greeting_host: CheckedHost, cluster: Cluster) -> None
         raise Drifted(CHANGED_FILE, f"{MESSAGE} differs from the cluster file. Repair: {deploy(greeting_host.name)}")
     settings = greeting_host.ask(SSHD_SETTINGS).lower().splitlines()
     assert "usepam yes" in settings, "sshd has UsePAM no, so it shows no message of the day. Repair: UsePAM yes"
-    done = greeting_host.run("python3 -I -c %s", SHOW_MOTD)
+    done = greeting_host.run("python3 -I -S -c %s", SHOW_MOTD)
     if done.rc != 0 and ("ctypes" in done.stderr or "pam_start_confdir" in done.stderr):
         pytest.skip(f"{greeting_host.name} has no python3 with ctypes, or a libpam before 1.4: PAM cannot be asked.")
     assert done.rc == 0, f"PAM does not answer: {last_words(done)}. Repair: compare {SSHD}"

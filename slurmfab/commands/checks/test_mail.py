@@ -52,7 +52,7 @@ def test_end_of_a_job_is_mailed(mailer: CheckedHost, slurm: Slurm) -> None:
     """the mail program accepts mail about a finished job"""
     configuration = slurm.configuration()
     program, log = configuration["mailprog"], configuration.get("slurmctldlogfile", "")
-    watch = ("python3", "-I", "-c", WATCH, program, log)
+    watch = ("python3", "-I", "-S", "-c", WATCH, program, log)
     done = slurm.run((slurm.free_node(),), "true", options=("--mail-type=END", *recipient(slurm)), under=watch)
     assert done.rc == 0, f"the job failed: {last_words(done)}"
     values = last_object(done)

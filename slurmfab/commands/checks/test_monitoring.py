@@ -152,7 +152,7 @@ def answers_there(host: CheckedHost, daemon: Daemon) -> None:
 
 def ask(host: CheckedHost, address: str, port: int, path: str) -> tuple[str, str]:
     """Ask a daemon from its own host: what kept it from answering, empty for nothing, and the text of the page."""
-    done = host.run("python3 -I -c %s %s %s %s", ASK, address, str(port), path)
+    done = host.run("python3 -I -S -c %s %s %s %s", ASK, address, str(port), path)
     values = last_object(done)
     if done.rc != 0 or not values:
         return last_words(done), ""

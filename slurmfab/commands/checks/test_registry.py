@@ -113,7 +113,7 @@ def wanted(cluster: Cluster) -> Registry:
 def ask(host: CheckedHost, place: str) -> Answer:
     """Ask a registry from a host, without a login."""
     name, _, port = place.rpartition(":")
-    done = host.run("python3 -I -c %s %s %s %s", ASK, name, port, f"/etc/containers/certs.d/{place}/ca.crt")
+    done = host.run("python3 -I -S -c %s %s %s %s", ASK, name, port, f"/etc/containers/certs.d/{place}/ca.crt")
     values = last_object(done)
     if done.rc != 0 or not values:
         return Answer(last_words(done), 0, 0, 0)

@@ -80,5 +80,5 @@ def test_rest_runs_as_a_user_of_its_own(rest_host: CheckedHost) -> None:
 def ask(host: CheckedHost, cluster: Cluster) -> dict[str, Any]:
     """What slurmrestd answered; the token stays on the host."""
     partition = commands.PARTITION if cluster.own_partition else ""
-    done = host.run(f"python3 -I -c {shlex.quote(ASK)} {shlex.quote(cluster.slurm_user)} {shlex.quote(partition)}")
+    done = host.run(f"python3 -I -S -c {shlex.quote(ASK)} {shlex.quote(cluster.slurm_user)} {shlex.quote(partition)}")
     return last_object(done) or {"why": last_words(done)}

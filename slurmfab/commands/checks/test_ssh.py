@@ -30,7 +30,7 @@ BARRIERS = (
 """Prints what can keep the slurm user out besides its keys: /etc/nologin, sshd's settings, its groups, its expiry."""
 
 SOURCE = (
-    "python3 -I -c 'import socket, sys; way = socket.getaddrinfo(sys.argv[1], 22, type=socket.SOCK_DGRAM)[0]; "
+    "python3 -I -S -c 'import socket, sys; way = socket.getaddrinfo(sys.argv[1], 22, type=socket.SOCK_DGRAM)[0]; "
     "probe = socket.socket(*way[:3]); probe.connect(way[4]); print(probe.getsockname()[0])' %s"
 )
 """Prints the address from which this host connects to another one; connecting a UDP socket sends nothing."""

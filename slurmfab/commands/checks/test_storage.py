@@ -16,7 +16,7 @@ from slurmfab.cluster.inventory.storage import clients, exports_of, limits, moun
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
-from slurmfab.on_hosts.agent.identities import mounts
+from slurmfab.on_hosts.agent.core import mounts
 from slurmfab.on_hosts.agent.mounts import exports, quotas
 from slurmfab.on_hosts.agent.mounts.exports import Entry
 from slurmfab.on_hosts.agent.mounts.mount_point import is_right
@@ -36,12 +36,11 @@ code=$(cat "$told.rc" 2>/dev/null || echo 124); cat "$told"; rm -f "$told" "$tol
 """Runs a command in the background, and waits for its end, but not for longer than the time limit."""
 
 ROOT, NOBODY = "root", "nobody"
-OPEN = "any"  # the name of a directory in which everybody may write
 
 DENIED = ("Permission denied", "Operation not permitted")
 """What a file server that gives root no rights there (root_squash) answers."""
 
-READ = "for try in $(seq 40); do test -e {file} && break; sleep 0.2; done; cat {file}"
+AWAITED = "for try in $(seq 40); do test -e {file} && break; sleep 0.2; done"
 """Waits for a file: a host may remember for some seconds that it was not there."""
 
 
@@ -188,22 +187,29 @@ def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:
 
 def not_shared(cluster: Cluster, host: CheckedHost, other: CheckedHost, mount: Mount) -> str:
     """Why files of a mount do not get to another host; empty if root's, or else an ordinary user's, do."""
-    some, why = proofs(cluster, host.name, mount, secrets.token_hex(6)), ""
+    token, why = secrets.token_hex(6), ""
+    directory = f"{mount.path}/.slurmfab-check-{token}"
+    proof = proof_of_user(cluster, host.name, mount, token)
     try:
-        why = root_is_not_shared(host, other, some[0]) or user_is_not_shared(host, other, some[1])
+        why = root_is_not_shared(host, other, directory) or user_is_not_shared(host, other, proof)
         return why
     finally:
         if NO_ANSWER not in why:
-            clean(host, some)
+            clean(host, directory, proof)
 
 
-def root_is_not_shared(host: CheckedHost, other: CheckedHost, proof: Proof) -> str:
-    """Why root's files do not come from one host to another; empty if they do, or if the server denies root."""
-    why = write(host, proof)
+def root_is_not_shared(host: CheckedHost, other: CheckedHost, directory: str) -> str:
+    """Why what root makes does not come from one host to another; empty if it does, or if the server denies root.
+
+    It is a directory, in which everybody may write: root of another host may exchange it for a link at any time, and
+    mkdir(2) follows none, as writing and reading a file does.
+    """
+    made = shlex.quote(directory)
+    why = attempt(host, ROOT, f"mkdir -m 1777 {made}")
     if why:
         return "" if any(one in why for one in DENIED) else f"root cannot write there: {why}"
-    why = read(other, proof)
-    return f"{other.name} does not see what root writes here: {why}" if why else ""
+    why = attempt(other, ROOT, f"{AWAITED.format(file=made)}; stat -c %F {made} | grep -qx directory")
+    return f"{other.name} does not see what root makes here" + (f": {why}" if why == NO_ANSWER else "") if why else ""
 
 
 def user_is_not_shared(host: CheckedHost, other: CheckedHost, proof: Proof) -> str:
@@ -233,13 +239,11 @@ def home_user(cluster: Cluster, host: str, mount: Mount) -> tuple[str, str]:
     return next(found, ("", ""))
 
 
-def proofs(cluster: Cluster, host: str, mount: Mount, token: str) -> tuple[Proof, Proof]:
-    """What root and an ordinary user (one in its home, or `nobody` in a new directory) write from this host."""
-    name = f".slurmfab-check-{token}"
+def proof_of_user(cluster: Cluster, host: str, mount: Mount, token: str) -> Proof:
+    """What an ordinary user (one in its home, or `nobody` in root's new directory) writes from this host."""
     user, home = home_user(cluster, host, mount)
-    directory = f"{mount.path}/{name}"
-    file = f"{home}/{name}" if user else f"{directory}/{OPEN}/{NOBODY}"
-    return Proof(ROOT, f"{directory}/{ROOT}", token), Proof(user or NOBODY, file, token)
+    name = f".slurmfab-check-{token}"
+    return Proof(user or NOBODY, f"{home}/{name}" if user else f"{mount.path}/{name}/{NOBODY}", token)
 
 
 def as_user(user: str, script: str) -> str:
@@ -257,28 +261,22 @@ def attempt(host: CheckedHost, user: str, script: str) -> str:
 
 
 def write(host: CheckedHost, proof: Proof) -> str:
-    """Write a file, and return why that fails; root makes its directory, and one below it for everybody."""
-    file, directory = shlex.quote(proof.file), proof.file.rpartition("/")[0]
-    script = f"echo {proof.text} > {file}"
-    if proof.user == ROOT:
-        script = (
-            f"mkdir -m 755 {shlex.quote(directory)} && {script} && mkdir -m 1777 {shlex.quote(f'{directory}/{OPEN}')}"
-        )
-    return attempt(host, proof.user, script)
+    """Write a file, and return why that fails."""
+    return attempt(host, proof.user, f"echo {proof.text} > {shlex.quote(proof.file)}")
 
 
 def read(host: CheckedHost, proof: Proof) -> str:
     """Read a file that another host has written, and return why that fails, or what else is in it."""
     file = shlex.quote(proof.file)
-    return attempt(host, proof.user, f"{READ.format(file=file)} | grep -qx {proof.text} || {{ cat {file}; exit 1; }}")
+    shown = f"head -c 200 {file}"
+    script = f"{AWAITED.format(file=file)}; {shown} | grep -qx {proof.text} || {{ {shown}; exit 1; }}"
+    return attempt(host, proof.user, script)
 
 
-def clean(host: CheckedHost, some: tuple[Proof, Proof]) -> None:
-    """Remove what `write` made."""
-    directory = shlex.quote(some[0].file.rpartition("/")[0])
-    attempt(host, ROOT, f"rm -rf -- {directory}")
-    if some[1].user != NOBODY:
-        attempt(host, some[1].user, f"rm -f -- {shlex.quote(some[1].file)}")
+def clean(host: CheckedHost, directory: str, proof: Proof) -> None:
+    """Remove what was made; `directory`: root's."""
+    attempt(host, proof.user, f"rm -f -- {shlex.quote(proof.file)}")
+    attempt(host, ROOT, f"rmdir -- {shlex.quote(directory)}")
 
 
 def partner(cluster: Cluster, host: str, others: Mapping[str, CheckedHost], mount: Mount) -> CheckedHost | None:

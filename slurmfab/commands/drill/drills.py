@@ -165,9 +165,9 @@ else:
 
 AHEAD = f"""\
 ! systemd-detect-virt --quiet --container || refuse 'a container has the clock of its host, and of others'
-python3 -I -c {shlex.quote(SET_CLOCK)} {TOO_LATE}
+python3 -I -S -c {shlex.quote(SET_CLOCK)} {TOO_LATE}
 """
-BACK = f"test ! -s clock || python3 -I -c {shlex.quote(SET_CLOCK)}\n"
+BACK = f"test ! -s clock || python3 -I -S -c {shlex.quote(SET_CLOCK)}\n"
 
 
 def link(known: Inventory, node: str) -> Script:

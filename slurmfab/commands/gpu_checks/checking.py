@@ -25,7 +25,7 @@ from slurmfab.on_hosts.programs.gpu_check.main import format_entry, format_progr
 
 WAIT = 10  # default minutes that the jobs of an interactive check wait for busy nodes
 
-RUN = f"exec runuser -u slurm -- /usr/bin/python3 -E -s -B {GPU_CHECK_PROGRAM}/run.py {GPU_CHECK_SETTINGS}"
+RUN = f"exec runuser -u slurm -- /usr/bin/python3 -E -S -s -B {GPU_CHECK_PROGRAM}/run.py {GPU_CHECK_SETTINGS}"
 """Command that runs the GPU check program as user slurm: SlurmUser's rights suffice for a check."""
 
 Entry = dict[str, Any]

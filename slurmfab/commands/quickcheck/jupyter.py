@@ -123,7 +123,7 @@ def jupyter(bench: Bench) -> str:
     with opened(bench.opener, bench.known, wanted.host) as host:
         who = somebody(bench)
         values = request(bench, wanted, who, seconds)
-        done = host.run(f"cd / && /usr/bin/python3 -I -c {shlex.quote(RUN)}", stdin=values, seconds=2 * seconds)
+        done = host.run(f"cd / && /usr/bin/python3 -I -S -c {shlex.quote(RUN)}", stdin=values, seconds=2 * seconds)
     found = last_object(done)
     if found.get("busy"):
         pytest.skip(f"{who.name} has a server already; name another user with --user.")

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from slurmfab.on_hosts.agent.core import labels, replace
+from slurmfab.on_hosts.agent.core import labels, mounts, replace
 from slurmfab.on_hosts.agent.core.applying import apply_timed
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Context, Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.selinux_settings import BOOLEAN, SelinuxSettings, has_nfs
-from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.people import home_files
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may write labels")

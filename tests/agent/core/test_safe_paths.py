@@ -208,3 +208,33 @@ def test_a_directory_of_root_that_another_host_of_root_fills_as_it_is_made_is_ta
     replace.make_directory(f"{tmp_path}/shared", *ME, 0o755)
     status = (tmp_path / "shared").stat()
     assert (status.st_uid, status.st_mode & 0o777, (tmp_path / "shared/state").is_dir()) == (ME[0], 0o755, True)
+
+
+def on_network(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """Have the file system of a directory be one that comes over the network."""
+    device = directory.stat().st_dev
+    listed = directory / "mountinfo"
+    listed.write_text(f"30 20 {os.major(device)}:{os.minor(device)} / {directory} rw - nfs4 nas:/home rw\n")
+    monkeypatch.setattr(safe_paths, "MOUNTS", str(listed))
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_a_link_of_root_on_a_network_file_system_leads_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: bool
+) -> None:
+    on_network(monkeypatch, tmp_path)
+    (tmp_path / "staff").symlink_to("/dev/shm")
+    below = "/slurmfab-test-of-a-link" if make else ""
+    with pytest.raises(UnsafePath, match=f"{tmp_path}/staff is a symbolic link on a network file system"):
+        open_folder(f"{tmp_path}/staff{below}", make=make)
+    assert not Path("/dev/shm/slurmfab-test-of-a-link").exists()
+
+
+def test_a_link_of_root_on_a_network_file_system_is_followed_within_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_network(monkeypatch, tmp_path)
+    (tmp_path / "groups").mkdir()
+    (tmp_path / "staff").symlink_to(tmp_path / "groups")
+    with open_folder(f"{tmp_path}/staff/ann", make=True) as folder:
+        assert folder.path == f"{tmp_path}/groups/ann"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from outcomes import failure
 
+from slurmfab.on_hosts.agent.core import mounts
+from slurmfab.on_hosts.agent.core.mounts import Mount
 from slurmfab.on_hosts.agent.core.resource import Context, apply
-from slurmfab.on_hosts.agent.identities import mounts
-from slurmfab.on_hosts.agent.identities.mounts import Mount
 from slurmfab.on_hosts.agent.identities.moved_ids import FileSearch, MovedIds, mount_of
 from slurmfab.on_hosts.agent.identities.user import Group, User
 

@@ -20,7 +20,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, LeftAsItWas, apply
 from slurmfab.on_hosts.agent.identities.id_processes import with_numbers
 from slurmfab.on_hosts.agent.identities.user import Group
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
-from slurmfab.on_hosts.agent.people import person
+from slurmfab.on_hosts.agent.people import home_files, person
 from slurmfab.on_hosts.agent.people.home_worker import HomeTrouble, worker
 from slurmfab.on_hosts.agent.people.person import BEGIN, END, AuthorizedKeys, Person, PersonHome
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
@@ -96,6 +96,9 @@ def test_a_person_with_another_uid_is_not_changed_and_both_uids_are_named(root: 
 
 def test_a_home_when_missing_is_made_from_the_skeleton_and_closed_to_others(root: Path, context: Context) -> None:
     (root / "etc/skel/.config").mkdir(parents=True)
+    (root / "etc/skel/.config").chmod(0o750)
+    (root / "etc/skel/.config/run").write_text("#!/bin/sh\n")
+    (root / "etc/skel/.config/run").chmod(0o755)
     (root / "etc/skel/.profile").write_text("umask 027\n")
     (root / "etc/skel/motd").symlink_to("/etc/motd")
     assert [apply(HOME, context).status for _ in range(2)] == ["changed", "ok"]
@@ -103,7 +106,29 @@ def test_a_home_when_missing_is_made_from_the_skeleton_and_closed_to_others(root
     assert home.stat().st_mode & 0o7777 == 0o700
     assert sorted(path.name for path in home.iterdir()) == [".config", ".profile", ".ssh", "motd"]
     assert (home / "motd").readlink() == Path("/etc/motd")
+    assert (home / ".config/run").read_text() == "#!/bin/sh\n"
+    assert [(home / name).stat().st_mode & 0o777 for name in (".config", ".config/run")] == [0o750, 0o755]
     assert [path.name for path in home.parent.iterdir()] == ["ann"]
+
+
+@pytest.mark.parametrize("planted", ["link to a file", "link to nothing", "link to a directory"])
+def test_a_link_that_root_of_another_host_puts_into_a_home_while_it_is_made_is_not_followed(
+    tmp_path: Path, planted: str
+) -> None:
+    skeleton, home, victim = (tmp_path / name for name in ("skel", "home", "victim"))
+    for path in (skeleton / ".config", home, victim):
+        path.mkdir(parents=True)
+    (skeleton / ".profile").write_text("umask 027\n")
+    (skeleton / ".config/rc").write_text("of the skeleton\n")
+    (victim / "shadow").write_text("of root\n")
+    name, target = (".config", victim) if "directory" in planted else (".profile", victim / "shadow")
+    if "nothing" in planted:
+        target = victim / "new"
+    (home / name).symlink_to(target)
+    before = snapshot(victim)
+    with home_files.Opened(os.open(home, os.O_RDONLY)) as new, pytest.raises(FileExistsError):
+        home_files.copy(str(skeleton), new)
+    assert snapshot(victim) == before
 
 
 def test_a_home_that_another_host_made_meanwhile_is_kept(root: Path, context: Context) -> None:

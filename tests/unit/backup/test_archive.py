@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -234,3 +235,12 @@ def test_a_manifest_that_is_nested_deeply_is_refused(tmp_path: Path) -> None:
         tar.addfile(member(MANIFEST, size=len(content)), io.BytesIO(content))
     with pytest.raises(InputError, match="Nothing was changed"):
         verified(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories to other users")
+def test_a_directory_of_backups_that_somebody_else_made_beforehand_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").touch()
+    (tmp_path / "cluster.backups").mkdir()
+    os.chown(tmp_path / "cluster.backups", 4242, 4242)
+    with pytest.raises(InputError, match=r"cluster\.backups belongs to another user \(UID 4242\), so no backup"):
+        make_directory(tmp_path / "cluster.yaml")

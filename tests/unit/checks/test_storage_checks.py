@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 from ruled_shells import Rule, RuledShell, unit
 from support import THREE_HOSTS, cluster
@@ -87,6 +90,24 @@ def test_files_that_do_not_arrive_are_told_with_the_hosts_words(
 ) -> None:
     with pytest.raises(AssertionError, match=why):
         share(own, other)
+
+
+def carried_out(command: str) -> CommandResult:
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_link_in_place_of_what_root_makes_on_a_mount_is_told_and_not_followed(tmp_path: Path) -> None:
+    secret, made = tmp_path / "secret", tmp_path / "made"
+    writer, reader = (CheckedHost(name, RuledShell({"": carried_out})) for name in ("n1", "n2"))
+    secret.write_text("of root\n")
+    made.symlink_to(secret)
+    told = test_storage.root_is_not_shared(writer, reader, str(made))
+    assert told.startswith("root cannot write there: ")
+    assert "File exists" in told
+    late = CheckedHost("n1", RuledShell({"mkdir": ""}))  # the link comes after the directory
+    assert test_storage.root_is_not_shared(late, reader, str(made)) == "n2 does not see what root makes here"
+    assert (secret.read_text(), made.is_symlink()) == ("of root\n", True)
 
 
 def test_a_server_that_denies_root_is_right_where_users_can_write() -> None:

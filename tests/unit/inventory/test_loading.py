@@ -396,6 +396,18 @@ def test_load_when_a_lock_lies_beside_then_it_comes_along(tmp_path):
     assert (loaded.path, loaded.lock, loaded.cluster.name) == (path, lock, "titanic")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+def test_load_when_somebody_else_left_the_lock_where_all_may_put_files_then_it_is_refused(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(GOOD)
+    locks.save(Lock(slurm="24.11.5"), loading.lock_path(path))
+    os.chown(loading.lock_path(path), 4242, 4242)
+    assert loading.load(path).lock.slurm == "24.11.5"  # the directory is root's alone, who let them in
+    tmp_path.chmod(0o1777)
+    with pytest.raises(InputError, match=r"lock\.json belongs to another user \(UID 4242\), who may not change .*yaml"):
+        loading.load(path)
+
+
 @pytest.mark.parametrize(
     ("path", "lock"),
     [("configs/cluster.yaml", "configs/cluster.lock.json"), ("a.b.yml", "a.b.lock.json"), ("plain", "plain.lock.json")],

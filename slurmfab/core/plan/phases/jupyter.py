@@ -94,7 +94,7 @@ def names(plan_input: PlanInput, jupyter: Jupyter) -> tuple[str, ...]:
 
 def answers(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The program that succeeds once the hub works."""
-    return ("python3", "-I", "-c", ANSWERS, own_address(plan_input, host), str(HUB_PORT))
+    return ("python3", "-I", "-S", "-c", ANSWERS, own_address(plan_input, host), str(HUB_PORT))
 
 
 def hub_files(plan_input: PlanInput, jupyter: Jupyter, certificate: str, key: str) -> Iterator[OwnedFile]:

@@ -40,7 +40,7 @@ COMMAND = """\
 # Made by slurmfab from the cluster file; edits here are overwritten.
 #
 # docker run, with Podman: with the GPUs, the home, the working directory and the scratch directory of the job.
-exec /usr/bin/python3 -E -s -B {program}/run.py docker {settings} "$@"
+exec /usr/bin/python3 -E -S -s -B {program}/run.py docker {settings} "$@"
 """
 
 

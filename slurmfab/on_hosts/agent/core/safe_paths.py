@@ -5,7 +5,8 @@ also between two steps of root. So each directory is opened relative to its open
 links, and everything else is done relative to the open directory.
 
 A link is followed only if root made it and nobody else can change a name on the way to it, such as /var/lib/slurm on
-another disk. Below a directory that another user can change, no link is followed.
+another disk. Below a directory that another user can change, no link is followed. On a network file system root of any
+host may be root, so a link there leads nowhere but to the same file system.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pwd
 import stat
 from typing import Iterator, List, Optional, Sequence, Tuple
 
-from slurmfab.on_hosts.agent.core import labels
+from slurmfab.on_hosts.agent.core import labels, mounts
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 
 WAY_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -28,6 +29,7 @@ FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 MAX_LINKS = 40  # how many links one path may have, as in the kernel (path_resolution(7))
 MAX_BYTES = 16 * 1024 * 1024  # the size up to which a file in a directory that others can change is read
+MOUNTS = "/proc/self/mountinfo"
 MAX_DEPTH = 100  # how deep directories may be nested where all files below one are listed or removed
 
 OTHERS_WRITE = 0o022
@@ -250,6 +252,28 @@ class Folder:
         return target
 
 
+class Tie:
+    """Holds a path to the network file system on which it followed a link."""
+
+    def __init__(self) -> None:
+        self.device = -1
+        self.link = ""
+
+    def follow(self, status: os.stat_result, link: str) -> None:
+        """Note a link that is followed. `status`: of its directory."""
+        if not self.link and is_on_network(status.st_dev):
+            self.device, self.link = status.st_dev, link
+
+    def require(self, status: os.stat_result) -> None:
+        """Refuse, by UnsafePath, a directory on another file system."""
+        if self.link and status.st_dev != self.device:
+            message = (
+                "%s is a symbolic link on a network file system, where root of another host can change it, and leads "
+                "off it; name the directory itself, or mount it there"
+            )
+            raise UnsafePath(message % self.link)
+
+
 class Opened:
     """A context manager that closes a file descriptor."""
 
@@ -270,6 +294,7 @@ def open_folder(path: str, make: bool = False) -> Folder:
     """
     way = [Folder(os.open("/", WAY_FLAGS), "/")]
     names, links = path.split("/")[::-1], 0
+    tie = Tie()
     try:
         while names:
             name = names.pop()
@@ -282,14 +307,17 @@ def open_folder(path: str, make: bool = False) -> Folder:
             except FileNotFoundError:
                 if not make:
                     raise
+                tie.require(way[-1].status)
                 way.append(make_or_enter(way[-1], name))
             except NotADirectoryError:
                 target, links = way[-1].link(name), links + 1
+                tie.follow(way[-1].status, way[-1].place(name))
                 if links > MAX_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
                 while target.startswith("/") and len(way) > 1:
                     way.pop().close()
                 names += target.split("/")[::-1]
+        tie.require(way[-1].status)
         return way.pop()
     finally:
         for folder in way:
@@ -387,6 +415,12 @@ def read_end(path: str, size: int) -> Optional[bytes]:
     with open(opened[0], "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - size))
         return file.read(size)
+
+
+def is_on_network(device: int) -> bool:
+    """Whether other hosts may have the files of a device, too; not so where it is in no list of mounts (btrfs)."""
+    number = "%d:%d" % (os.major(device), os.minor(device))
+    return any(mount.device == number and not mount.is_local for mount in mounts.read(MOUNTS))
 
 
 def is_roots(status: os.stat_result) -> bool:

@@ -23,4 +23,4 @@ for (name,) in history.execute('''{UNENDED}'''):
     if subprocess.run(["rpm", "--query", "--quiet", name]).returncode == 0:
         print(name, "unfinished")
 """
-QUESTION = f"[ ! -e /var/lib/dnf/history.sqlite ] || python3 -I -c {shlex.quote(PROGRAM)} 2>/dev/null"
+QUESTION = f"[ ! -e /var/lib/dnf/history.sqlite ] || python3 -I -S -c {shlex.quote(PROGRAM)} 2>/dev/null"

@@ -7,10 +7,9 @@ import re
 import stat
 from typing import ClassVar, Dict, List, Optional, Tuple
 
-from slurmfab.on_hosts.agent.core import labels
+from slurmfab.on_hosts.agent.core import labels, mounts
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.identities import mounts
 
 NFS_HOMES = "use_nfs_home_dirs"
 """The boolean of the policy with which sshd and other confined daemons may read homes on NFS (nfs_selinux(8))."""

@@ -9,11 +9,11 @@ import stat
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Dict, List, Mapping, Optional, Set, Tuple
 
+from slurmfab.on_hosts.agent.core import mounts
+from slurmfab.on_hosts.agent.core.mounts import Mount
 from slurmfab.on_hosts.agent.core.reading import entries
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.identities.id_processes import Process, listed, with_numbers
-from slurmfab.on_hosts.agent.identities.mounts import Mount
 from slurmfab.on_hosts.agent.identities.passwd_files import edit
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_group, find_user
 from slurmfab.on_hosts.agent.services.service import show

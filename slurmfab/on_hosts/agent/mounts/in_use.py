@@ -6,9 +6,9 @@ import os
 from typing import Iterator, List, Set
 
 from slurmfab.on_hosts.agent.core.listing import first_of
+from slurmfab.on_hosts.agent.core.mounts import below
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes, read_text
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.identities.mounts import below
 from slurmfab.on_hosts.agent.nodes import job_processes
 
 TOLD = 4  # how many processes are named

@@ -6,9 +6,9 @@ import os
 import time
 from typing import ClassVar, List, Tuple
 
+from slurmfab.on_hosts.agent.core import mounts
 from slurmfab.on_hosts.agent.core.reading import names
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.mounts import in_use, mount_units
 from slurmfab.on_hosts.agent.services.service import ENABLED, show
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Mapping, Optional, Tuple
 
+from slurmfab.on_hosts.agent.core import mounts
 from slurmfab.on_hosts.agent.core.host_paths import OWNED
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.files.owned_files import read_record
-from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.services.daemon_log import journal
 
 MOUNT, AUTOMOUNT = ".mount", ".automount"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Dict, Iterable, List, NamedTuple, Tuple
 
-from slurmfab.on_hosts.agent.core import host_records
+from slurmfab.on_hosts.agent.core import host_records, mounts
 from slurmfab.on_hosts.agent.core.host_paths import OWNED
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 from slurmfab.on_hosts.agent.mounts import mount_units
 

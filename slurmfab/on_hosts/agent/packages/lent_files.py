@@ -56,7 +56,7 @@ RELEASES = ("InRelease", "Release", "Release.gpg")
 LEVEL = 4  # of compression
 
 METHOD = """\
-#!/usr/bin/python3 -I
+#!/usr/bin/python3 -IS
 # Gives apt the files that came from the controller; slurmfab removes it when it has installed the packages.
 import gzip, hashlib, os, signal, sys, urllib.parse
 

@@ -15,7 +15,7 @@ from typing import Callable, Dict, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core import labels
 from slurmfab.on_hosts.agent.core.account import acting_as
-from slurmfab.on_hosts.agent.core.safe_paths import MAX_LINKS, OTHERS_WRITE, Opened
+from slurmfab.on_hosts.agent.core.safe_paths import MAX_LINKS, OTHERS_WRITE, Opened, Tie
 
 MAX_KEY_FILE_BYTES = 1 << 20  # a larger file of keys is not read
 
@@ -179,6 +179,7 @@ def open_parent(path: str) -> int:
     """Open, or make, a home's directory, links only in root's; OSError if others could exchange a part."""
     names = [name for name in reversed(path.split("/")) if name]
     here, passed, links = os.open("/", DIRECTORY), "/", 0
+    tie = Tie()
     try:
         while names:
             name = names.pop()
@@ -186,12 +187,14 @@ def open_parent(path: str) -> int:
             try:
                 status = os.stat(name, dir_fd=here, follow_symlinks=False)
             except FileNotFoundError:
+                tie.require(os.fstat(here))
                 os.mkdir(name, 0o755, dir_fd=here)
                 status = os.stat(name, dir_fd=here, follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
                 links += 1
                 if links > MAX_LINKS or status.st_uid not in (0, os.geteuid()):
                     raise OSError(errno.ELOOP, LINK, os.path.join(passed, name))
+                tie.follow(os.fstat(here), os.path.join(passed, name))
                 target = os.readlink(name, dir_fd=here)
                 names += [one for one in reversed(target.split("/")) if one not in ("", ".")]
                 following, passed = ("/", "/") if target.startswith("/") else (".", passed)
@@ -200,7 +203,8 @@ def open_parent(path: str) -> int:
             before, here = here, os.open(following, DIRECTORY, dir_fd=here)
             os.close(before)
         require_roots(here, passed)
-    except OSError:
+        tie.require(os.fstat(here))
+    except BaseException:
         os.close(here)
         raise
     return here
@@ -221,15 +225,37 @@ def fill(new: int, skeleton: str, account: Account, home: str) -> None:
     """
     path = "/proc/self/fd/%d" % new
     if os.path.isdir(skeleton):
-        shutil.copytree(skeleton, path + "/.", symlinks=True, dirs_exist_ok=True)
+        copy(skeleton, new)
         os.chmod(path, 0o700)
-    os.makedirs(path + "/.ssh", 0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(".ssh", 0o700, dir_fd=new)
     labels.give(new, home)
     for folder, folders, files, here in os.fwalk(path + "/."):
         for name in (*folders, *files):
             labels.give_name(here, name, os.path.normpath(os.path.join(home, os.path.relpath(folder, path), name)))
             os.chown(name, *account, dir_fd=here, follow_symlinks=False)
     os.chown(path, *account)
+
+
+def copy(source: str, target: int) -> None:
+    """Copy what is in a directory into an open one, where nothing has these names.
+
+    Root of another host may put links there, on a shared file system; OSError if a name is there.
+    """
+    with os.scandir(source) as found:
+        for one in found:
+            if one.is_symlink():
+                os.symlink(os.readlink(one.path), one.name, dir_fd=target)
+            elif one.is_dir():
+                os.mkdir(one.name, 0o700, dir_fd=target)
+                with Opened(os.open(one.name, os.O_RDONLY | DIRECTORY & ~os.O_PATH, dir_fd=target)) as below:
+                    copy(one.path, below)
+                    os.fchmod(below, stat.S_IMODE(one.stat().st_mode))
+            elif one.is_file():
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                with open(one.path, "rb") as old, open(os.open(one.name, flags, 0o600, dir_fd=target), "wb") as made:
+                    shutil.copyfileobj(old, made)
+                    os.fchmod(made.fileno(), stat.S_IMODE(one.stat().st_mode))
 
 
 def discard(name: str, place: int) -> None:

@@ -8,10 +8,9 @@ import stat
 from typing import Collection, List, Optional, Set
 
 from slurmfab.on_hosts.agent.client import commands
-from slurmfab.on_hosts.agent.core import removal
+from slurmfab.on_hosts.agent.core import mounts, removal
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import Folder, UnsafePath, open_itself
-from slurmfab.on_hosts.agent.identities import mounts
 from slurmfab.on_hosts.agent.nodes import job_processes
 
 SLURM_SECONDS = 15.0  # time limit of the question which jobs a node has
