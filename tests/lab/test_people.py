@@ -257,13 +257,13 @@ def test_somebody_whose_jobs_run_is_not_removed(peopled: Peopled) -> None:
 
 
 def test_somebody_whose_processes_run_is_not_removed_and_their_names_steer_no_terminal(peopled: Peopled) -> None:
-    peopled.hosts.on("n1", ODD_PROCESS)
-    peopled.hosts.until("n1", "pgrep -u eve -c wanted", "1")
+    peopled.hosts.on("ctl", ODD_PROCESS)
+    peopled.hosts.until("ctl", "pgrep -u eve -c wanted", "1")
     refused = ended(peopled.hosts.slurmfab("remove-user", "eve"), 1)
-    assert "n1: eve has processes here:" in words_of(refused)
+    assert "ctl: eve has processes here:" in words_of(refused)
     assert r"(\x1b[2J\x07\rwanted)" in words_of(refused)
     assert not set(refused.stderr + refused.stdout) & set("\x1b\x07\r")
-    peopled.hosts.on("n1", "systemctl stop lingering")
+    peopled.hosts.on("ctl", "systemctl stop lingering")
 
 
 def test_a_job_name_steers_no_terminal(peopled: Peopled) -> None:
@@ -301,8 +301,14 @@ def test_somebody_who_is_removed_has_no_login_and_keeps_the_files(peopled: Peopl
     peopled.hosts.on("n1", "echo results > /home/eve/thesis")
     before = peopled.text
     peopled.hosts.until("n2", "pgrep -u eve", "")
-    succeeded(peopled.hosts.slurmfab("remove-user", "eve"))
+    peopled.hosts.on("n1", "systemd-run --quiet --unit=stays --uid=eve sleep 600")
+    told = words_of(succeeded(peopled.hosts.slurmfab("remove-user", "eve")))
+    assert "n1: eve is still a user there" in told
     assert "eve" not in peopled.text
+    assert peopled.hosts.on("ctl", "getent passwd eve", check=False) == ""
+    assert peopled.hosts.on("n1", "getent shadow eve | cut -d: -f2,8") == "!*:1"
+    peopled.hosts.on("n1", "systemctl stop stays")
+    assert peopled.hosts.deploy()["steps"]
     assert before.startswith(peopled.text.rstrip())
     assert peopled.same("id -u eve 2>/dev/null; getent group ml") == "ml:x:2001:ann"
     assert peopled.same("cat /home/eve/.ssh/authorized_keys") == ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.objections import outweighs
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.edits import people
@@ -286,7 +287,10 @@ def refuse_jobs(run: Run, name: str) -> None:
 
 
 def refuse_processes(run: Run, plan_input: PlanInput, name: str) -> None:
-    """Stop, by SlurmfabError with the hosts, if processes of the user run."""
+    """Stop, by SlurmfabError with the hosts, if processes of the user run on the controller or on most hosts.
+
+    Those that fewer hosts tell of keep the account there alone, locked and expired.
+    """
 
     def gone(now: PlanInput, host: str) -> tuple[RemovedPerson, ...]:
         account, uid = now.facts[host].accounts.get(name), now.lock.ids.get(f"{name}.uid")
@@ -300,7 +304,7 @@ def refuse_processes(run: Run, plan_input: PlanInput, name: str) -> None:
         for outcome in step.with_status("failed")
         if outcome.id.startswith(f"{RemovedPerson.kind}:")
     }
-    if busy:
+    if outweighs(busy, run.controller, len(run.hosts)):
         raise SlurmfabError(
             "\n".join((
                 *(f"{host}: {outcome.message}." for host, outcome in busy.items()),

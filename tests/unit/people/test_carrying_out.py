@@ -124,9 +124,10 @@ def test_before_the_first_deployment_a_user_is_only_added_to_the_file(path: Path
             set(),
             r"ann has jobs: 12 \(running\)\. Wait for them",
         ),
-        ("", {"n2"}, "n2: it cannot be done"),
+        ("", {"c1"}, "c1: it cannot be done"),
+        ("", {"n1", "n2"}, "n2: it cannot be done"),
     ],
-    ids=["jobs", "processes"],
+    ids=["jobs", "processes on the controller", "processes on most hosts"],
 )
 def test_nothing_is_written_while_jobs_or_processes_of_the_user_run(
     path: Path, jobs: str, failing: set[str], words: str
@@ -138,3 +139,20 @@ def test_nothing_is_written_while_jobs_or_processes_of_the_user_run(
         users.carry_out_removal(run_for(hosts, BEFORE, path, lock), "ann", BEFORE)
     assert path.read_text() == AFTER
     assert not loading.lock_path(path).exists()
+
+
+def test_a_user_with_processes_on_few_hosts_is_removed_and_stays_closed_there_alone(path: Path) -> None:
+    path.write_text(AFTER)
+    hosts = Busy(hosts_of(AFTER, accounts={**prepared("c1").accounts, **ANN}).facts, busy={"n2"})
+    lock = Lock(ids={"ann.uid": 2000, "ann.gid": 2000}, leaving=("ann",))
+    users.carry_out_removal(run_for(hosts, BEFORE, path, lock), "ann", BEFORE)
+    assert path.read_text() == BEFORE
+    assert locks.load(loading.lock_path(path)).leaving == ("ann",)
+    gone = [
+        one
+        for host, request in hosts.requests
+        if host == "n2"
+        for one in request.get("resources", ())
+        if one["kind"] == "person-gone"
+    ]
+    assert {(one["must"], one["closes"]) for one in gone} == {(True, False), (False, True)}

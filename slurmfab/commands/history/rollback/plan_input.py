@@ -69,28 +69,43 @@ class RollbackInput(PlanInput):
         return {}
 
     @cached_property
-    def directories(self) -> tuple[str, ...]:
-        """The directories of Slurm's files before or after the rollback: those that hosts share, and each host's."""
-        saved = (file for state in self.undo_states.values() for file in state.files)
-        mains = [file for file in saved if posixpath.basename(file.path) == MAIN]
-        places = (posixpath.dirname(path) for file in mains for path in (file.path, file.link))
-        shared = dict.fromkeys(filter(None, (self.cluster.slurm_conf_directory, *places)))
-        return (*(one for one in shared if one != SLURM_DIRECTORY), SLURM_DIRECTORY)
+    def directories(self) -> Mapping[str, tuple[str, ...]]:
+        """By host, the directories of Slurm's files before or after the rollback: the controller's, and its own.
 
-    def name_in_directory(self, file: SavedFile) -> str:
-        """The name of a file below the directory of Slurm's files; its path if it is elsewhere."""
-        directory = next((one for one in self.directories if file.path.startswith(f"{one}/")), "")
+        What a node tells of its directories is about that node alone.
+        """
+        controller = self.cluster.controller
+        places = {
+            host: [
+                posixpath.dirname(path)
+                for file in self.undo_state(host).files
+                if posixpath.basename(file.path) == MAIN
+                for path in (file.path, file.link)
+            ]
+            for host in {controller, *self.facts, *self.undo_states}
+        }
+        found = {
+            host: dict.fromkeys(filter(None, (self.cluster.slurm_conf_directory, *places[controller], *own)))
+            for host, own in places.items()
+        }
+        return {
+            host: (*(one for one in some if one != SLURM_DIRECTORY), SLURM_DIRECTORY) for host, some in found.items()
+        }
+
+    def name_in_directory(self, host: str, file: SavedFile) -> str:
+        """The name of a host's file below the directory of Slurm's files; its path if it is elsewhere."""
+        directory = next((one for one in self.directories[host] if file.path.startswith(f"{one}/")), "")
         return file.path.removeprefix(f"{directory}/") if directory else file.path
 
-    def is_slurms(self, file: SavedFile) -> bool:
-        """Whether a file is one of Slurm's, which the installed Slurm checks before any of them is replaced."""
+    def is_slurms(self, host: str, file: SavedFile) -> bool:
+        """Whether a host's file is one of Slurm's, which the installed Slurm checks before any of them is replaced."""
         is_text = not file.existed or file.content is not None or bool(file.link)
-        is_here = posixpath.dirname(file.path) in self.directories
+        is_here = posixpath.dirname(file.path) in self.directories[host]
         return is_here and file.path.endswith(".conf") and is_text and not file.secret
 
     def slurms_before(self, host: str) -> dict[str, SavedFile]:
         """By name, what each of Slurm's files on a host was; of a link, the file that it led to if that is known."""
-        saved = {file.path: file for file in filter(self.is_slurms, self.undo_state(host).files)}
+        saved = {file.path: file for file in self.undo_state(host).files if self.is_slurms(host, file)}
         found: dict[str, SavedFile] = {}
         for path, file in saved.items():
             name = posixpath.basename(path)
@@ -142,14 +157,14 @@ class RollbackInput(PlanInput):
     def site_files(self) -> tuple[SiteFile, ...]:
         """The site's own files that daemons read when they start, of those that the controller's undo store has."""
         saved = self.undo_state(self.cluster.controller).files
-        names = {self.name_in_directory(file): file for file in saved if file.existed}
+        names = {self.name_in_directory(self.cluster.controller, file): file for file in saved if file.existed}
         return tuple(SiteFile(name, file.content or "") for name, file in names.items() if readers(name))
 
     @cached_property
     def site_differences(self) -> tuple[Difference, ...]:
         """The site's own files that daemons read when they start, and that the rollback changes on the controller."""
         saved = self.undo_state(self.cluster.controller).files
-        names = {self.name_in_directory(file): file for file in saved if not file.is_back}
+        names = {self.name_in_directory(self.cluster.controller, file): file for file in saved if not file.is_back}
         return tuple(
             Difference(name, FILE, name, actual=THERE, wanted=THERE if file.existed else "")
             for name, file in sorted(names.items())
@@ -202,9 +217,9 @@ def is_cluster_name(file: SavedFile) -> bool:
     return posixpath.basename(file.path) == NAME_MARK
 
 
-def is_run_by_slurmd(rollback: RollbackInput, file: SavedFile) -> bool:
-    """Whether a file is a program that slurmd runs because slurm.conf names it or its directory."""
-    is_program = rollback.name_in_directory(file) != file.path and not file.path.endswith(".conf")
+def is_run_by_slurmd(rollback: RollbackInput, host: str, file: SavedFile) -> bool:
+    """Whether a host's file is a program that slurmd runs because slurm.conf names it or its directory."""
+    is_program = rollback.name_in_directory(host, file) != file.path and not file.path.endswith(".conf")
     return is_program or file.path.startswith(f"{PROGRAMS}/")
 
 
@@ -242,9 +257,9 @@ def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
         file
         for file in rollback.undo_state(host).files
         if file.path not in (MUNGE_KEY, *LOGIN_FILES, *RULE_FILES, *directory_service.UNDONE)
-        and not (rollback.is_slurms(file) or is_cluster_name(file))
+        and not (rollback.is_slurms(host, file) or is_cluster_name(file))
     )
-    back = restored(file for file in others if not is_run_by_slurmd(rollback, file) or file.existed)
+    back = restored(file for file in others if not is_run_by_slurmd(rollback, host, file) or file.existed)
     return (*(one for one in scripts.resources(rollback, host) if isinstance(one, Program)), *back)
 
 
@@ -280,7 +295,7 @@ def mount_files(rollback: RollbackInput, host: str) -> tuple[SavedFile, ...]:
 def former_scripts(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     """Remove programs that slurmd did not run before, once no slurm.conf names them: a missing prolog drains nodes."""
     files = rollback.undo_state(host).files
-    gone = restored(file for file in files if is_run_by_slurmd(rollback, file) and not file.existed)
+    gone = restored(file for file in files if is_run_by_slurmd(rollback, host, file) and not file.existed)
     return (*gone, *(one for one in scripts.gone(rollback, host) if isinstance(one, Program)))
 
 
@@ -309,7 +324,7 @@ def slurms_files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     If there was no slurm.conf before, nothing is checked. If StateSaveLocation changes, slurmctld's state is moved too.
     The files of a shared directory come before the links to them, which come before a host's own files.
     """
-    saved = tuple(filter(rollback.is_slurms, rollback.undo_state(host).files))
+    saved = tuple(file for file in rollback.undo_state(host).files if rollback.is_slurms(host, file))
     there = {posixpath.dirname(file.path) for file in saved if file.existed and not file.link}
     gone = tuple(Absent(file.path) for file in saved if not file.existed)
     is_primary = host == rollback.cluster.controller
@@ -319,7 +334,7 @@ def slurms_files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     if f"{SLURM_DIRECTORY}/slurm.conf" in {file.path for file in saved if not file.existed}:
         return (*restored(file for file in saved if file.existed), *gone, *state)
     links = restored(file for file in saved if file.link)
-    staged = [staged_in(rollback, host, one, saved) for one in rollback.directories if one in there]
+    staged = [staged_in(rollback, host, one, saved) for one in rollback.directories[host] if one in there]
     own = [one for one in staged if one.directory == SLURM_DIRECTORY]
     return (*state, *(one for one in staged if one not in own), *links, *shared_by_others(rollback, host), *own, *gone)
 
@@ -339,7 +354,7 @@ def shared_by_others(rollback: RollbackInput, host: str) -> tuple[Resource, ...]
     shared, primary = rollback.cluster.slurm_conf_directory, rollback.cluster.controller
     if shared is None or host == primary or not has_own_files(rollback, host):
         return ()
-    files = filter(rollback.is_slurms, rollback.undo_state(primary).files)
+    files = (file for file in rollback.undo_state(primary).files if rollback.is_slurms(primary, file))
     there = [file for file in files if file.existed and not file.link and posixpath.dirname(file.path) == shared]
     values = tuple((posixpath.basename(file.path), file.content or "") for file in there)
     return (SharedFiles(SLURM_DIRECTORY, shared, values),) if values else ()

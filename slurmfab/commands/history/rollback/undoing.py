@@ -10,6 +10,7 @@ from pathlib import Path
 from slurmfab.base.errors import ClusterFileError, HostFailed, InputError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.hostlist import fold, shell_word
+from slurmfab.base.objections import outweighs
 from slurmfab.base.paths import MUNGE_KEY
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
@@ -253,13 +254,15 @@ def moved(now: Mapping[str, int], then: Mapping[str, int]) -> str:
     )
 
 
-def refuse_forgotten(undone: str, undo_states: Mapping[str, UndoState], records: Sequence[Record]) -> None:
-    """Refuse a run that is too old: undo stores have the state before the newest runs only.
+def refuse_forgotten(run: Run, undone: str, undo_states: Mapping[str, UndoState], records: Sequence[Record]) -> None:
+    """Refuse a run that is too old, or leave out the hosts that say so: undo stores have the newest runs only.
 
-    Raises InputError with the oldest run that can be undone.
+    Raises InputError with the oldest run that can be undone, if the controller or most hosts say so.
     """
     gone = {host: of_host.dropped for host, of_host in undo_states.items() if of_host.dropped >= undone}
-    if not gone:
+    if not outweighs(gone, run.controller, len(undo_states)):
+        for host in gone:
+            run.exclude(host, HostFailed(host, f"its undo store has no state before {undone} any more"))
         return
     newest = max(gone.values())
     left = [record.run for record in records if record.run > newest and changes_hosts(record)]
@@ -353,8 +356,10 @@ def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
     """Facts, undo states, plan, comparison: three requests a host; InputError if an undo store lacks the run."""
     facts = gather(run, run.remaining(run.hosts), may_prepare=False)
     undo_states = ask_undo_states(run, run.remaining(run.hosts), undoing.undone.run)
-    refuse_forgotten(undoing.undone.run, undo_states, undoing.records)
+    refuse_forgotten(run, undoing.undone.run, undo_states, undoing.records)
     for host in without_undo_state(undo_states, undoing.undone.run, undoing.records):
+        if host in run.failed_hosts:
+            continue
         run.exclude(host, HostFailed(host, NO_UNDO_STATE))
     answering = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
     plan_input = planning.exclude_unfit_hosts(run, answering, with_scripts=False)  # scripts come from the undo stores

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from slurmfab.base.grouping import grouped
+from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.accounting import User
 from slurmfab.cluster.inventory.mounts import covering
 from slurmfab.cluster.inventory.people_ids import former, further_groups, split
@@ -103,22 +104,20 @@ def leaving(plan_input: PlanInput, host: str) -> Iterator[Resource]:
         uid = plan_input.lock.ids[f"{name}.uid"]
         account = plan_input.facts[host].accounts.get(name) if host in plan_input.facts else None
         if account and account.uid == uid:
-            # For users in `leaving`, remove-user has already checked the processes on all hosts.
-            is_pruned = plan_input.prune and not is_busy_elsewhere(plan_input, host, uid)
+            # For users in `leaving`, remove-user has already checked the processes on all hosts. Of others, processes
+            # elsewhere may be of a job; they keep the account, and whatever a host says of them, nobody's login open.
+            elsewhere = fold([one for one in busy_hosts(plan_input).get(uid, ()) if one != host])
             is_leaving = name in plan_input.lock.leaving
-            yield RemovedPerson(name, uid, account.home, may=is_pruned or is_leaving, closes=is_leaving)
-
-
-def is_busy_elsewhere(plan_input: PlanInput, host: str, uid: int) -> bool:
-    """Whether a user has processes on another host; `RemovedPerson` checks the host itself."""
-    here = host in plan_input.facts and uid in plan_input.facts[host].busy_uids
-    return busy_hosts(plan_input)[uid] > here
+            may, closes = is_leaving or (plan_input.prune and not elsewhere), is_leaving or plan_input.prune
+            yield RemovedPerson(
+                name, uid, account.home, may=may, closes=closes, elsewhere="" if may or not closes else elsewhere
+            )
 
 
 @once
-def busy_hosts(plan_input: PlanInput) -> Counter[int]:
-    """Number of hosts on which a user has processes, by UID."""
-    return Counter(uid for fact in plan_input.facts.values() for uid in set(fact.busy_uids))
+def busy_hosts(plan_input: PlanInput) -> Mapping[int, list[str]]:
+    """The hosts on which a user has processes, by UID."""
+    return grouped((uid, host) for host, fact in plan_input.facts.items() for uid in set(fact.busy_uids))
 
 
 def sudo(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

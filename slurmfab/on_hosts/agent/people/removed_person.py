@@ -33,16 +33,19 @@ class RemovedPerson(Resource):
     # Whether running processes of the user are a failure; otherwise the account stays, with a remark.
     must: bool = False
     closes: bool = False  # whether the account is closed (locked and expired) even while processes of the user keep it
+    elsewhere: str = ""  # the hosts whose processes of the user keep it, if these are others
 
     def actual(self, context: Context) -> State:
         """UID and login of a user who may be removed, or `None`; ResourceFailed of processes, if it `must`."""
         found = find_user(context, self.user)
         if found is None or found.pw_uid != self.uid:
             return {}
-        if not self.may:
-            context.remark = "%s is not in the cluster file any more; the user was not removed" % self.user
-            return {}
         login = None if is_closed(context, self.user) else "open"
+        if not self.may:
+            why = ", because of processes on %s" % self.elsewhere if self.elsewhere else ""
+            text = "%s is not in the cluster file any more; the user was not removed" % self.user
+            context.remark = text + why + (CLOSED if self.closes else "")
+            return {"login": login} if self.closes else {}
         busy = self.busy(context)
         if busy:
             if self.must:

@@ -77,6 +77,17 @@ def test_a_host_without_undo_state_gets_no_file_and_only_running_daemons() -> No
     assert planned(rollback({}), "n1") == {"munge": ["service:munge"], "slurmd": ["service:slurmd"]}
 
 
+def test_a_node_that_says_it_had_files_of_slurms_elsewhere_then_that_is_about_this_node_alone() -> None:
+    sshd = "/etc/ssh/sshd_config.d/slurmfab-users.conf"
+    own = {host: UndoState((text(CONF, BEFORE), text(sshd, "AllowUsers ann\n"))) for host in HOSTS}
+    liar = UndoState((*own["n1"].files, absent("/etc/ssh/sshd_config.d/slurm.conf")))
+    honest, lied = rollback(own), rollback({**own, "n1": liar})
+    for host in ("c1", "n2"):
+        assert planned(lied, host) == planned(honest, host)
+    assert lied.files == honest.files
+    assert planned(lied, "n1") != planned(honest, "n1")
+
+
 def test_a_changed_setting_is_rolled_back_as_the_installed_slurm_accepts_it() -> None:
     wanted = rollback({host: UndoState((text(CONF, BEFORE),)) for host in HOSTS})
     assert planned(wanted, "n1") == {

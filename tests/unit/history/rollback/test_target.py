@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, prepared
+from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over, with_key
 
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.inventory.loading import Inventory
@@ -186,19 +186,20 @@ def test_other_machines_and_other_numbers_are_refused_with_the_right_command(
 
 def test_a_run_that_an_undo_store_lacks_is_refused_with_the_oldest_possible_one() -> None:
     records = [ran(1), ran(2), ran(3), ran(4, "drain", "node-drain:n1"), ran(5)]
-    kept = {"c1": UndoState(dropped=records[0].run), "n1": UndoState(dropped=records[1].run)}
-    undoing.refuse_forgotten(records[2].run, kept, records)
+    kept = {"n1": UndoState(dropped=records[0].run), "c1": UndoState(dropped=records[1].run)}
+    run = run_over(FakeHosts(with_key()), cluster())
+    undoing.refuse_forgotten(run, records[2].run, kept, records)
     with pytest.raises(InputError) as refused:
-        undoing.refuse_forgotten(records[1].run, kept, records)
+        undoing.refuse_forgotten(run, records[1].run, kept, records)
     assert str(refused.value).startswith(
-        f"n1: the undo store there does not have the state before {records[1].run} any more"
+        f"c1: the undo store there does not have the state before {records[1].run} any more"
     )
     assert f"The oldest run that can be undone is {records[2].run}: fab rollback --run {records[2].run}." in str(
         refused.value
     )
     kept = {"n1": UndoState(dropped=records[4].run)}
     with pytest.raises(InputError, match="No run can be undone"):
-        undoing.refuse_forgotten(records[1].run, kept, records)
+        undoing.refuse_forgotten(run, records[1].run, kept, records)
 
 
 def test_a_host_without_undo_state_of_its_changes_was_reinstalled() -> None:

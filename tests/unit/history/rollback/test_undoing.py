@@ -49,11 +49,13 @@ class KeepingHosts(FakeHosts):
     """Hosts with the slurm.conf from before a run in their undo stores.
 
     Args:
-        dropped: the newest run that n1 has forgotten.
+        dropped: the newest run that some have forgotten.
+        oblivious: these.
         kept: the files that each keeps.
     """
 
     dropped: str = ""
+    oblivious: tuple[str, ...] = ("n1",)
     kept: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {host: [CONF] for host in HOSTS})
 
     def call(
@@ -63,7 +65,7 @@ class KeepingHosts(FakeHosts):
             return super().call(host, request, heard)
         assert request["since"] == SECOND
         files = self.kept[host]
-        dropped = self.dropped if host == "n1" else ""
+        dropped = self.dropped if host in self.oblivious else ""
         runs = sorted({file["run"] for file in files})
         return ({"kept": {"runs": runs, "dropped": dropped, "files": files, "services": []}},)
 
@@ -162,12 +164,23 @@ def test_an_unreachable_host_is_named_with_the_command_to_continue(place: Place)
     assert place.path.read_text() == BEFORE
 
 
-def test_a_state_that_an_undo_store_lacks_stops_the_rollback_before_any_change(place: Place) -> None:
-    hosts = hosts_with(dropped=SECOND)
-    with pytest.raises(InputError, match=f"n1: the undo store there does not have the state before {SECOND} any more"):
+@pytest.mark.parametrize("oblivious", [("c1",), ("n1", "n2")])
+def test_a_state_that_the_controllers_or_most_undo_stores_lack_stops_the_rollback_before_any_change(
+    place: Place, oblivious: tuple[str, ...]
+) -> None:
+    hosts = hosts_with(dropped=SECOND, oblivious=oblivious)
+    with pytest.raises(InputError, match=f": the undo store there does not have the state before {SECOND} any more"):
         place.go_back(hosts)
     assert hosts.changed == []
     assert place.path.read_text() == AFTER
+
+
+@pytest.mark.parametrize("dropped", [SECOND, "29991231T235959.000000Z-deploy"])
+def test_a_node_that_alone_says_that_its_undo_store_lacks_the_state_is_left_out(place: Place, dropped: str) -> None:
+    hosts = hosts_with(dropped=dropped)
+    run = place.go_back(hosts)
+    assert (run.report().exit_code, sorted(set(hosts.changed))) == (3, ["c1", "n2"])
+    assert f"n1: failed: its undo store has no state before {SECOND} any more" in place.said.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,15 @@ def test_what_somebody_runs_on_a_host_keeps_them_on_all_others_and_that_host_loo
     assert [one.may for host in ("n1", "n2") for one in of_kind(wanted, host, RemovedPerson)] == [True, False]
 
 
+def test_what_somebody_runs_on_one_host_leaves_no_account_open_and_the_others_say_where_it_is() -> None:
+    idle = plan_input("", LEFT, prune=True, accounts=ACCOUNTS)
+    facts = {**idle.facts, "n1": replace(idle.facts["n1"], busy_uids=(0, 2000))}
+    for pruned, told in ((True, [(True, ""), (True, "n1")]), (False, [(False, ""), (False, "")])):
+        wanted = replace(idle, facts=facts, prune=pruned)
+        found = [one for host in ("n1", "n2") for one in of_kind(wanted, host, RemovedPerson)]
+        assert [(one.closes, one.elsewhere) for one in found] == told
+
+
 def test_slurmdbd_forgets_who_is_on_the_way_out_and_nobody_else() -> None:
     lock = replace(LEFT, leaving=("ann",))
     wanted = plan_input("database: c1\n", lock, accounts=ACCOUNTS)
