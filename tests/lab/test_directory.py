@@ -53,10 +53,26 @@ done; true
 """
 """Prints what a host knows of the users and groups, by name and by number."""
 
-AS_UBUNTU_26_04 = (
-    "getent group sssd >/dev/null || groupadd --system sssd; chown -f -R root:sssd /etc/sssd; chmod -f -R g+r /etc/sssd"
-)
-"""What SSSD's unit does from 2.11 on where the daemon is the user sssd, as on Ubuntu 26.04; here it stays root."""
+AS_UBUNTU_26_04 = """\
+getent group sssd >/dev/null || groupadd --system sssd
+mkdir -p /run/systemd/system/sssd.service.d
+cat > /run/systemd/system/sssd.service.d/as-ubuntu.conf <<'END'
+[Service]
+Type=simple
+ExecStartPre=
+ExecStartPre=+/bin/chown -f -R root:sssd /etc/sssd
+ExecStartPre=+/bin/chmod -f -R g+r /etc/sssd
+ExecStart=
+ExecStart=/bin/sleep infinity
+END
+systemctl daemon-reload && systemctl restart sssd
+"""
+"""A STAND-IN for SSSD from 2.11 on, whose unit gives its files to the user sssd, as on Ubuntu 26.04."""
+
+AS_IT_WAS = """\
+rm /run/systemd/system/sssd.service.d/as-ubuntu.conf && systemctl daemon-reload
+chown -R root:root /etc/sssd; chmod -R g-r /etc/sssd; systemctl restart sssd
+"""
 
 LEFT = (
     "ls -d /etc/sssd/sssd.conf /etc/sssd/slurmfab* /usr/share/pam-configs/slurmfab* /var/lib/sss/db/*_directory.ldb "
@@ -311,7 +327,7 @@ def test_while_the_directory_is_down_users_work_and_a_check_names_the_cause(site
         assert site.lab.deploy()["steps"] == []
     finally:
         site.directory.start()
-        site.lab.on("n1", "chown -R root:root /etc/sssd; chmod -R g-r /etc/sssd")
+        site.lab.on("n1", AS_IT_WAS)
 
 
 def test_starttls_does_as_well(site: Site) -> None:
