@@ -39,12 +39,19 @@ def check(cluster: DeployedLab) -> None:
     assert (done.returncode, "runs only while jobs with mps run" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
-def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last(cluster: DeployedLab) -> None:
+def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last_and_not_in_a_users_directory(
+    cluster: DeployedLab,
+) -> None:
+    cluster.on("n1", "runuser -u nobody -- mkdir /tmp/nvidia-mps")
     script = AS_SLURM + "sbatch --parsable -w n1 -n1 -o /dev/null --gres=mps:20 --wrap 'sleep 600'"
     jobs = [cluster.on("ctl", script) for _ in range(2)]
     cluster.until("ctl", f"squeue -h -j {','.join(jobs)} -o %T | sort -u", "RUNNING")
     cluster.until("n1", "ls /run/slurmfab-mps", f"gpus\njob.{jobs[0]}\njob.{jobs[1]}\nlock")
     cluster.until("n1", RUNS, "1")
+    assert cluster.on("n1", "stat -c '%U %F' /tmp/nvidia-mps /tmp/nvidia-mps-of-others.*/nvidia-mps").splitlines() == [
+        "root directory",
+        "nobody directory",
+    ]
     cluster.on("ctl", f"scancel {jobs[0]}")
     cluster.until("n1", "ls /run/slurmfab-mps", f"gpus\njob.{jobs[1]}\nlock")
     cluster.until("n1", RUNS, "1")

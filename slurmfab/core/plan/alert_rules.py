@@ -52,42 +52,46 @@ def alert_rules(cluster: Cluster) -> str:
 
 
 def rules(cluster: Cluster) -> Iterator[Rule]:
-    """Yield the rules of a cluster; all are about series with its name alone."""
+    """Yield the rules of a cluster; all are about series with its name alone.
+
+    Slurm's figures are those of controllers alone: root of another host can put series with these names there.
+    """
     own = f'cluster="{cluster.name}"'
-    yield from slurm_rules(own)
-    yield from node_rules(own)
+    told = f"{own},instance=~{json.dumps(one_of(cluster.controllers))}"
+    yield from slurm_rules(own, told)
+    yield from node_rules(own, told)
     yield from disk_rules(cluster, own)
     if cluster.backup is not None:
-        last, most = f"slurmfab_backup_last_timestamp_seconds{{{own}}}", cluster.backup.oldest
+        last, most = f"slurmfab_backup_last_timestamp_seconds{{{told}}}", cluster.backup.oldest
         summary = f"The newest backup on {ON_HOST} is {AGE} old."
         yield Rule("BackupTooOld", f"time() - {last} > {most}", "10m", WARNING, summary)
         yield Rule("BackupMissing", f"absent({last})", "1d", WARNING, f"{ON_CLUSTER} has no backup.")
-    yield from gpu_rules(cluster, own)
-    yield from drift_rules(cluster, own)
+    yield from gpu_rules(cluster, told)
+    yield from drift_rules(cluster, told)
 
 
-def slurm_rules(own: str) -> Iterator[Rule]:
-    """Yield the rules about Slurm's daemons, the queue, and the figures about them."""
+def slurm_rules(own: str, told: str) -> Iterator[Rule]:
+    """Yield the rules about Slurm's daemons, the queue, and the figures about them. `told`: labels of controllers'."""
     name = ON_CLUSTER
-    is_up = f"slurm_up{{{own}}}"
+    is_up = f"slurm_up{{{told}}}"
     yield Rule("SlurmctldDown", f"max by (cluster) ({is_up}) == 0 or absent({is_up})", "2m", CRITICAL,
                f"No slurmctld of {name} answers.")  # fmt: skip
-    yield Rule("SlurmctldNotThere", f"min by (cluster, controller) (slurm_slurmctld_up{{{own}}}) == 0", "10m", WARNING,
+    yield Rule("SlurmctldNotThere", f"min by (cluster, controller) (slurm_slurmctld_up{{{told}}}) == 0", "10m", WARNING,
                f"slurmctld on {{{{ $labels.controller }}}} of {name} does not answer.")  # fmt: skip
-    yield Rule("SlurmFiguresOld", f"time() - slurmfab_metrics_timestamp_seconds{{{own}}} > 600", "5m", WARNING,
+    yield Rule("SlurmFiguresOld", f"time() - slurmfab_metrics_timestamp_seconds{{{told}}} > 600", "5m", WARNING,
                f"Slurm's figures of {ON_HOST} are {AGE} old.")  # fmt: skip
     yield Rule("FiguresUnreadable", f"node_textfile_scrape_error{{{own}}} == 1", "10m", WARNING,
                f"The exporter of {ON_HOST} cannot read a file with figures.")  # fmt: skip
-    yield Rule("SlurmdbdBehind", f"slurm_slurmdbd_agent_queue_length{{{own}}} > 5000", "15m", WARNING,
+    yield Rule("SlurmdbdBehind", f"slurm_slurmdbd_agent_queue_length{{{told}}} > 5000", "15m", WARNING,
                f"{{{{ $value }}}} messages of slurmctld of {name} wait for slurmdbd.")  # fmt: skip
-    yield Rule("QueueWaitsTooLong", f'slurm_jobs_pending_wait_seconds{{{own},quantile="0.5"}} > 86400', "1h", WARNING,
+    yield Rule("QueueWaitsTooLong", f'slurm_jobs_pending_wait_seconds{{{told},quantile="0.5"}} > 86400', "1h", WARNING,
                f"Half of the jobs of {name} that could start have waited for {AGE} or longer.")  # fmt: skip
 
 
-def node_rules(own: str) -> Iterator[Rule]:
-    """Yield the rules about hosts and nodes."""
+def node_rules(own: str, told: str) -> Iterator[Rule]:
+    """Yield the rules about hosts, by labels of their own series, and about nodes, by those that controllers tell."""
     node = f"{{{{ $labels.node }}}} of {ON_CLUSTER}"
-    away = f'slurm_node_out_of_service{{{own},state=~"%s"}} == 1'
+    away = f'slurm_node_out_of_service{{{told},state=~"%s"}} == 1'
     yield Rule("HostDown", f'up{{{own},job="node"}} == 0', "5m", WARNING, f"The exporter of {ON_HOST} does not answer.")
     clock = f"node_time_seconds{{{own}}}"
     yield Rule("HostClockWrong", f"abs({clock} - timestamp({clock})) > 60", "5m", WARNING,
@@ -95,7 +99,7 @@ def node_rules(own: str) -> Iterator[Rule]:
     yield Rule("SlurmNodeDown", away % "down|not_responding", "10m", WARNING,
                f"{node} is {{{{ $labels.state }}}}: no slurmd, no munged, or no connection.")  # fmt: skip
     yield Rule("SlurmNodeDrained", away % "drained", "1d", WARNING, f"{node} has been drained for a day.")
-    yield Rule("SlurmNodesWithoutReason", f'slurm_nodes_out_of_service{{{own},reason="none"}} > 0', "15m", WARNING,
+    yield Rule("SlurmNodesWithoutReason", f'slurm_nodes_out_of_service{{{told},reason="none"}} > 0', "15m", WARNING,
                f"{{{{ $value }}}} nodes of {ON_CLUSTER} are {{{{ $labels.state }}}}, and nobody says why.")  # fmt: skip
 
 
@@ -117,25 +121,25 @@ def disk_rules(cluster: Cluster, own: str) -> Iterator[Rule]:
                f"{left}.")  # fmt: skip
 
 
-def gpu_rules(cluster: Cluster, own: str) -> Iterator[Rule]:
-    """Yield the rules about GPU checks."""
+def gpu_rules(cluster: Cluster, told: str) -> Iterator[Rule]:
+    """Yield the rules about GPU checks. `told`: labels of what controllers tell."""
     checks = cluster.gpu_checks
     if checks is None:
         return
-    yield Rule("GpuCheckFailed", f'slurmfab_gpu_check_nodes{{{own},outcome="falls_short"}} > 0', "1m", WARNING,
+    yield Rule("GpuCheckFailed", f'slurmfab_gpu_check_nodes{{{told},outcome="falls_short"}} > 0', "1m", WARNING,
                f"The GPUs of {{{{ $value }}}} nodes of {ON_CLUSTER} are too slow.")  # fmt: skip
     if checks.oldest:
-        last = f"slurmfab_gpu_check_last_timestamp_seconds{{{own}}}"
+        last = f"slurmfab_gpu_check_last_timestamp_seconds{{{told}}}"
         yield Rule("GpuCheckTooOld", f"time() - {last} > {checks.oldest}", "10m", WARNING,
                    f"The last GPU check of {ON_CLUSTER} was {AGE} ago.")  # fmt: skip
 
 
-def drift_rules(cluster: Cluster, own: str) -> Iterator[Rule]:
-    """Yield the rules about drift."""
+def drift_rules(cluster: Cluster, told: str) -> Iterator[Rule]:
+    """Yield the rules about drift. `told`: labels of what controllers tell."""
     if cluster.drift is None:
         return
-    last = f"max by (cluster) (slurmfab_drift_last_run_timestamp_seconds{{{own}}})"
-    yield Rule("Drift", f"max by (cluster, kind) (slurmfab_drift_resources{{{own}}}) > 0", "15m", WARNING,
+    last = f"max by (cluster) (slurmfab_drift_last_run_timestamp_seconds{{{told}}})"
+    yield Rule("Drift", f"max by (cluster, kind) (slurmfab_drift_resources{{{told}}}) > 0", "15m", WARNING,
                f"{{{{ $value }}}} resources of {ON_CLUSTER} differ from the cluster file: {{{{ $labels.kind }}}}."
                )  # fmt: skip
     yield Rule("DriftNotCompared", f"time() - {last} > {2 * period(cluster.drift.when) + _HOUR}", "10m", WARNING,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from slurmfab.on_hosts.agent.people import ldap_probe
-from slurmfab.on_hosts.agent.people.ldap_probe import as_number, encoded, troubles
+from slurmfab.on_hosts.agent.people.ldap_probe import as_number, encoded, entries, tlv, troubles
 
 SUCCESS = "300c020102 61070a010004000400"
 NO_PASSWORD = "300c020102 61070a013104000400"
@@ -169,6 +169,38 @@ def test_a_server_that_finds_no_parts_of_names_or_tells_cases_of_letters_apart_i
     with pytest.raises(ldap_probe.Refused) as refused:
         ldap_probe.colliding(None, "group", GUARD)  # type: ignore[arg-type]
     assert told in refused.value.words
+
+
+class Line:
+    """A connection that answers with these bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+
+    def sendall(self, _: bytes) -> None:
+        """Whatever is asked."""
+
+    def recv(self, size: int) -> bytes:
+        part, self.answer = self.answer[:size], self.answer[size:]
+        return part
+
+
+def message(tag: int, content: bytes) -> bytes:
+    return tlv(0x30, tlv(2, b"\4") + tlv(tag, content))
+
+
+def test_an_entry_that_is_too_large_to_read_is_told_and_hides_none_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = tlv(4, b"cn") + tlv(0x31, tlv(4, b"x" * (3 << 20)))
+    other = tlv(4, b"cn") + tlv(0x31, tlv(4, b"SUDO\0")), tlv(4, b"gidNumber") + tlv(0x31, tlv(4, b"20000"))
+    found = message(0x64, tlv(4, b"cn=large,dc=x") + tlv(0x30, tlv(0x30, large)))
+    found += message(0x64, tlv(4, b"cn=other,dc=x") + tlv(0x30, b"".join(tlv(0x30, one) for one in other)))
+    line = Line(found + message(0x65, tlv(10, b"\0") + tlv(4, b"") + tlv(4, b"")))
+    rows = entries(line, ("dc=x", "subtree"), "(cn=*)", ["cn"], 10)  # type: ignore[arg-type]
+    assert rows == [{ldap_probe.TOO_LARGE: ["cn=large,dc=x"]}, {"cn": ["SUDO\0"], "gidnumber": ["20000"]}]
+    monkeypatch.setattr(ldap_probe, "numbers", lambda _: [])
+    monkeypatch.setattr(ldap_probe, "entries", lambda *_: rows)
+    told = ldap_probe.colliding(None, "group", GUARD)  # type: ignore[arg-type]
+    assert [one.partition(" has ")[0] for one in told] == ["group cn=large,dc=x", "group SUDO?"]
 
 
 def test_numbers_that_no_host_can_have_are_taken_for_roots() -> None:

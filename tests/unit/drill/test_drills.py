@@ -126,7 +126,7 @@ def test_a_spool_is_filled_to_half_of_what_the_health_check_wants_if_that_harms_
 
 
 CLOCK = """\
-shift; exec {python} - "$@" <<'END'
+shift 2; exec {python} - "$@" <<'END'
 import sys, time
 time.clock_settime = lambda _clock, moment: open("set", "a").write(repr(moment - time.time()) + chr(10))
 program, sys.argv = sys.argv[2], sys.argv[2:]

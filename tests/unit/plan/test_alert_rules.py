@@ -39,3 +39,11 @@ def test_ages_when_the_file_has_schedules_then_follow_them() -> None:
 def test_a_state_directory_when_it_is_elsewhere_then_its_file_systems_are_watched() -> None:
     found = {rule.alert: rule.expr for rule in rules(cluster(f"{THREE_HOSTS}state_directory: /srv/a.b/state\n"))}
     assert r'mountpoint=~"/srv/a\\.b/state|/srv/a\\.b|/srv|/"' in found["StateDirectoryFull"]
+
+
+def test_figures_of_slurm_and_of_slurmfab_count_from_controllers_alone() -> None:
+    wanted = cluster(THREE_HOSTS.replace("[c1]", "[c1, c2.example.org]") + ALL + "state_directory: /shared/s\n")
+    series = [one for rule in rules(wanted) for one in re.findall(r"(slurm\w*)\{(.*?)\}", rule.expr)]
+    assert len({name for name, _ in series}) > 10
+    for name, labels in series:
+        assert labels.startswith(r'cluster="lab",instance=~"c1|c2\\.example\\.org"'), name

@@ -17,6 +17,7 @@ CONF = "/etc/sssd/sssd.conf"
 DOMAIN = "domain/directory"
 SECONDS = 5.0
 MOST_BYTES = 1 << 20
+MOST_DROPPED = 64 << 20  # of an entry that is larger, the rest up to here is dropped
 PORTS = {"ldap": 389, "ldaps": 636}
 
 START_TLS = b"1.3.6.1.4.1.1466.20037"
@@ -207,6 +208,9 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
         texts = ["(&(%s=*)%s%s(|%s))" % (number, more, told_of, one) for one in (odd, named, others, below) if one]
         told = (one for text in texts for one in entries(line, where, text, [*attributes.values()], MOST_ENTRIES))
         for values in told:
+            if TOO_LARGE in values:
+                found.append("%s %s has %s" % (kind, printable(values[TOO_LARGE][0]), "more than 1 MiB"))
+                continue
             called = values.get(attributes["name"].lower()) or ["?"]
             reasons = [
                 "the %s %s%s" % (what.upper(), value, " of %s" % whose if whose else BELOW)
@@ -270,6 +274,7 @@ def numbers(path: str) -> List[Tuple[int, int, str]]:
     return [(int(one[2]), int(one[2]), one[0] + OF_HOST) for one in fields if one[2:] and one[2].isdigit()]
 
 
+TOO_LARGE = ""  # in place of the attributes of an entry that is too large: its DN
 SCOPES = {"base": b"\0", "onelevel": b"\1", "one": b"\1"}
 
 
@@ -349,12 +354,13 @@ def ask(line: socket.socket, number: int, operation: bytes, found: "List[Dict[st
     """
     line.sendall(tlv(0x30, tlv(2, bytes([number])) + operation))
     while True:
-        message = element(line)[1]
+        message, is_cut = element(line)
         _, rest = split(message)  # its number
         tag, content = rest[0], split(rest)[0]
         if tag == 0x64 and found is not None:  # noqa: PLR2004 - an entry: its name, and its attributes with their values
-            found.append({})
-            attributes = split(split(content)[1])[0]
+            dn, others = split(content)
+            found.append({TOO_LARGE: [dn.decode(errors="replace")]} if is_cut else {})
+            attributes = b"" if is_cut else split(others)[0]
             while attributes:
                 attribute, attributes = split(attributes)
                 name, values = split(attribute)
@@ -387,14 +393,17 @@ def split(data: bytes) -> Tuple[bytes, bytes]:
     return data[begin : begin + size], data[begin + size :]
 
 
-def element(line: socket.socket) -> Tuple[int, bytes]:
-    """Read an element. Raises OSError if the connection ends, or it is too large."""
+def element(line: socket.socket) -> Tuple[bytes, bool]:
+    """The content of an element, and whether only its beginning; OSError if the connection ends, or it is endless."""
     head = exactly(line, 2)
     more = exactly(line, head[1] & 0x7F) if head[1] & 0x80 else b""
     size = int.from_bytes(more, "big") if more else head[1]
-    if head[0] != 0x30 or size > MOST_BYTES:  # noqa: PLR2004 - a sequence
+    if head[0] != 0x30 or size > MOST_DROPPED:  # noqa: PLR2004 - a sequence
         raise OSError("it does not answer as a directory does")
-    return head[0], exactly(line, size)
+    content = exactly(line, min(size, MOST_BYTES))
+    for begin in range(MOST_BYTES, size, MOST_BYTES):
+        exactly(line, min(size - begin, MOST_BYTES))
+    return content, size > MOST_BYTES
 
 
 def exactly(line: socket.socket, size: int) -> bytes:
