@@ -119,19 +119,14 @@ def _person(script: Script, wanted: Person) -> list[str]:
 
 
 def _person_home(_: Script, wanted: PersonHome) -> list[str]:
-    make = words("install", "-d", "-m", "0700", "-o", wanted.uid, "-g", wanted.gid, wanted.home)
-    return [f"[ -e {shlex.quote(wanted.home)} ] || {make}"]
+    return [words("make_home", f"{wanted.uid}:{wanted.gid}", wanted.home)]
 
 
 def _authorized_keys(script: Script, wanted: AuthorizedKeys) -> list[str]:
     if not wanted.keys:
         return []
-    folder, path = (shlex.quote(f"{wanted.home}/.ssh{name}") for name in ("", "/authorized_keys"))
     text = "".join(f"{key}\n" for key in wanted.keys)
-    return [
-        f"install -d -m 0700 -o {wanted.uid} -g {wanted.gid} {folder}",
-        *here(f"block {path} keys {wanted.uid}:{wanted.gid} 0600", script.marked(text)),
-    ]
+    return here(words("add_keys", f"{wanted.uid}:{wanted.gid}", wanted.home), script.marked(text))
 
 
 def _packages(script: Script, wanted: InstalledPackages) -> list[str]:
@@ -164,11 +159,7 @@ def _ssh_key(_: Script, wanted: SshKey) -> list[str]:
 
 
 def _munge_key(_: Script, wanted: MungeKey) -> list[str]:
-    path = shlex.quote(wanted.path)
-    access = f"{wanted.owner}:{wanted.owner} 0400"
-    make = f"[ -s {path} ] || head -c 1024 /dev/urandom | put {path} {access}"
-    # The package may have made one, with other modes.
-    return [make, words("chown", f"{wanted.owner}:{wanted.owner}", wanted.path), words("chmod", "0400", wanted.path)]
+    return [words("make_key", wanted.path, f"{wanted.owner}:{wanted.owner}")]
 
 
 def _file(script: Script, wanted: File) -> list[str]:
@@ -177,7 +168,7 @@ def _file(script: Script, wanted: File) -> list[str]:
 
 
 def _absent(_: Script, wanted: Absent) -> list[str]:
-    return [words("rm", "-f", wanted.path)]
+    return [words("remove_file", wanted.path)]
 
 
 def _owned_files(script: Script, wanted: OwnedFiles) -> list[str]:
@@ -269,7 +260,9 @@ def _host_names(_: Script, wanted: HostNames) -> list[str]:
 
 
 def _directory(_: Script, wanted: Directory) -> list[str]:
-    make = words("install", "-d", "-m", f"{wanted.mode:04o}", "-o", wanted.owner, "-g", wanted.group, wanted.path)
+    alone = ("alone",) if wanted.alone or wanted.for_root else ()
+    access = (f"{wanted.owner}:{wanted.group}", f"{wanted.mode:04o}")
+    make = words("give_directory", wanted.path, *access, *alone)
     return [f"[ -d {shlex.quote(wanted.path)} ] || {make}" if wanted.kept else make]
 
 
@@ -325,13 +318,13 @@ def _listening(_: Script, wanted: Listening) -> list[str]:
 
 
 def _scratch_directory(_: Script, wanted: ScratchDirectory) -> list[str]:
-    return [words("install", "-d", "-m", "0755", wanted.path)] if wanted.path else []
+    return [words("give_directory", wanted.path, "root:root", "0755", "alone")] if wanted.path else []
 
 
 def _user_directories(_: Script, wanted: UserDirectories) -> list[str]:
     place = shlex.quote(wanted.path)
-    own = [f'install -d -m 0700 -o {one} -g "$(id -g {one})" {place}/"$(id -u {one})"' for one in wanted.users]
-    return [f"install -d -m 0755 {place}", *own]
+    own = [f'give_directory {place}/"$(id -u {one})" {one}:"$(id -g {one})" 0700' for one in wanted.users]
+    return [f"give_directory {place} root:root 0755 alone", *own]
 
 
 def _subordinate_ids(_: Script, wanted: SubordinateIds) -> list[str]:
@@ -364,7 +357,7 @@ def _mount(_: Script, wanted: MountPoint) -> list[str]:
 
 def _export_files(script: Script, wanted: ExportFiles) -> list[str]:
     lines = "".join(f"{path} {client}({options})\n" for path, client, options in wanted.exports)
-    made = [f"mkdir -p {shlex.quote(path)}" for path in wanted.directories]
+    made = [f"[ -d {shlex.quote(path)} ] || give_directory {shlex.quote(path)} root:root 0755" for path in wanted.directories]
     settings = script.put(SETTINGS, wanted.settings.rstrip("\n") + "\n", ROOTS) if wanted.settings else []
     return [*made, *script.put(EXPORTS, lines, ROOTS), *settings, "exportfs -ra"] if lines else []
 

@@ -54,7 +54,7 @@ def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
     needed = dict.fromkeys(path for found in secrets.values() for _, path in found)
     given = tuple((PurePosixPath(path).name, path) for path in needed if path not in made)
     takes = {path: made[path] for path in needed if path in made}
-    servers = {cluster.controller, *cluster.database_hosts, *cluster.servers, *takes.values()}
+    servers = {cluster.controller, *cluster.database_hosts, *cluster.servers, *(host for host, _ in takes.values())}
     about = {
         "cluster": cluster.name,
         "hosts": plan.hosts,
@@ -110,14 +110,16 @@ def marks(plan_input: PlanInput) -> dict[str, str]:
     return found
 
 
-def makers(plan: Plan) -> dict[str, str]:
-    """The host that makes each file that differs on new hosts, by path; others get it from there."""
-    return {
-        resource.path if isinstance(resource, MungeKey) else resource.ca: host
-        for host in reversed(plan.hosts)
-        for _, resource in plan.of_host(host)
-        if isinstance(resource, MungeKey | ServerCertificate)
-    }
+def makers(plan: Plan) -> dict[str, tuple[str, str]]:
+    """Host and user of each file that differs on new hosts, by path: that host makes it, and others get it from there."""
+    found = {}
+    for host in reversed(plan.hosts):
+        for _, resource in plan.of_host(host):
+            if isinstance(resource, MungeKey):
+                found[resource.path] = (host, resource.owner)
+            elif isinstance(resource, ServerCertificate):
+                found[resource.ca] = (host, "root")
+    return found
 
 
 def authorities(plan_input: PlanInput) -> dict[str, str]:
@@ -161,18 +163,18 @@ def steps(
     plan: Plan,
     bodies: Mapping[str, Mapping[str, list[str]]],
     sent: Mapping[str, Iterable[FiledPackage]],
-    takes: Mapping[str, str],
+    takes: Mapping[str, tuple[str, str]],
 ) -> tuple[str, ...]:
     """The lines of make-cluster: its phases, each with its hosts, and what is sent to hosts and taken from them.
 
-    `bodies`: the phases of each host. `sent`: packages in files, by host. `takes`: the host that makes a secret which
+    `bodies`: the phases of each host. `sent`: packages in files, by host. `takes`: host and user of a secret which
     others need, by path.
     """
     lines: list[str] = []
     is_over = False
     certified = {
         resource.ca: resource
-        for host in takes.values()
+        for host, _ in takes.values()
         for _, resource in plan.of_host(host)
         if isinstance(resource, ServerCertificate)
     }
@@ -180,10 +182,10 @@ def steps(
         if not planned.phase.prepares and not is_over:
             is_over = True
             lines.append("learn_keys")
-            for path, host in takes.items():
+            for path, (host, user) in takes.items():
                 made = certified.get(path)
                 alike = here(f"take_authority {host} {path} {AUTHORITY_DAYS}", made.of_authority) if made else []
-                lines += alike or [f"take {host} {path}"]
+                lines += alike or [f"take {host} {path} {user}"]
         hosts = tuple(host for host in planned.resources if identifier(planned.phase.name) in bodies[host])
         if planned.phase.installs:
             lines += [

@@ -148,7 +148,7 @@ def test_a_certificate_then_is_one_that_slurmfab_takes_and_is_kept(tmp_path: Pat
     place = tmp_path / "certificates"
     wanted = ServerCertificate(("10.0.0.1", "ctl"), directory=str(place))
     lines = said(wanted)
-    run = "mktemp() { command mktemp -d; }"
+    run = """mktemp() { if [ "$2" = -p ]; then command mktemp -d; else command mktemp "$@"; fi; }"""
     play(tmp_path, lines, run)
     before = (place / "server.pem").read_bytes()
     there = wanted.actual(Context("/"))

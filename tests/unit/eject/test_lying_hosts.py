@@ -80,7 +80,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("says", ATTACKS)
-@pytest.mark.parametrize("asks", ["needed=(n1); hosts=(n1); learn_keys", "take n1 /munge.key; give s /munge.key"])
+@pytest.mark.parametrize("asks", ["needed=(n1); hosts=(n1); learn_keys", "take n1 /munge.key munge; give s /munge.key"])
 def test_a_host_that_says_something_else_then_is_refused_by_its_name_and_nothing_runs(
     scripts: dict[str, str], tmp_path: Path, says: bytes, asks: str
 ) -> None:
@@ -114,7 +114,7 @@ def test_a_node_that_never_ends_a_phase_then_is_left_out(scripts: dict[str, str]
 
 
 def test_a_host_that_says_more_than_any_key_then_is_refused(scripts: dict[str, str], tmp_path: Path) -> None:
-    code, printed, told = play(scripts, tmp_path, "take n1 /etc/munge/munge.key; echo went on", b"A" * 1_000_000)
+    code, printed, told = play(scripts, tmp_path, "take n1 /etc/munge/munge.key munge; echo went on", b"A" * 1_000_000)
     assert (code, printed) == (1, b"")
     assert b"n1: " in told
 
@@ -139,7 +139,7 @@ def test_keys_of_hosts_then_take_the_place_of_their_marks_and_lines_for_no_host_
 
 
 def test_a_secret_that_a_host_has_made_then_is_given_as_it_is(scripts: dict[str, str], tmp_path: Path) -> None:
-    code, printed, _ = play(scripts, tmp_path, "take n1 /k; give secret_0 /k", b"c2VjcmV0Cg==")
+    code, printed, _ = play(scripts, tmp_path, "take n1 /k munge; give secret_0 /k", b"c2VjcmV0Cg==")
     assert (code, printed) == (0, b"secret_0='c2VjcmV0Cg=='\n")
 
 

@@ -94,7 +94,7 @@ def test_keys_of_the_old_hosts_then_are_marks_and_the_mungekey_is_taken_from_the
     assert 'from="10.0.0.1" @slurm_key:c1@' in made.files["hosts/n1.sh"]
     assert "n1,10.0.0.2 ssh-ed25519 @host_key:n1:ssh-ed25519@" in made.files["hosts/c1.sh"]
     lines = made.files["make-cluster"].splitlines()
-    order = ("phase munge_key c1", "learn_keys", "take c1 /etc/munge/munge.key", "phase munge c1 n1 n2")
+    order = ("phase munge_key c1", "learn_keys", "take c1 /etc/munge/munge.key munge", "phase munge c1 n1 n2")
     assert [line for line in lines if line in order] == [*order]
     assert (
         'printf %s "${secret_0:?is given by make-cluster}" | base64 -d | put /etc/munge/munge.key munge:munge 0400'
