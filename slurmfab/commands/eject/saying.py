@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.files.scripts import Scripts
     from slurmfab.on_hosts.agent.files.selinux_settings import SelinuxSettings
     from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
+    from slurmfab.on_hosts.agent.files.shared_names import SharedNames
     from slurmfab.on_hosts.agent.files.trusted_authority import TrustedAuthority
     from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
     from slurmfab.on_hosts.agent.identities.user import Group, HostUser
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 WITHOUT_COMMANDS = frozenset(
     {
         *("connections", "free-space", "lock-copy", "login-guard", "lost-jobs", "null-device", "package-way"),
-        *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "nodes-awake", "shared-names"),
+        *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "nodes-awake"),
         *("earlier-files", "earlier-logins", "earlier-mounts", "exports-loaded", "released-mounts", "revived-unit"),
         *("carried-files", "fetched-files", "left-file", "mig", "spank-plugin", "munge-directories", "node-gate"),
         *("packages-former", "packages-gone", "storage-login"),
@@ -266,6 +267,10 @@ def _directory(_: Script, wanted: Directory) -> list[str]:
     return [f"[ -d {shlex.quote(wanted.path)} ] || {make}" if wanted.kept else make]
 
 
+def _shared_names(_: Script, wanted: SharedNames) -> list[str]:
+    return [words("own_names", wanted.path, wanted.head.rstrip("\n"))]
+
+
 def texts_in(script: Script, folder: str, files: Iterable[tuple[str, str, int]]) -> list[str]:
     """Write root's files of one directory: name, text and mode of each."""
     return [
@@ -357,7 +362,8 @@ def _mount(_: Script, wanted: MountPoint) -> list[str]:
 
 def _export_files(script: Script, wanted: ExportFiles) -> list[str]:
     lines = "".join(f"{path} {client}({options})\n" for path, client, options in wanted.exports)
-    made = [f"[ -d {shlex.quote(path)} ] || give_directory {shlex.quote(path)} root:root 0755" for path in wanted.directories]
+    quoted = map(shlex.quote, wanted.directories)
+    made = [f"[ -d {path} ] || give_directory {path} root:root 0755" for path in quoted]
     settings = script.put(SETTINGS, wanted.settings.rstrip("\n") + "\n", ROOTS) if wanted.settings else []
     return [*made, *script.put(EXPORTS, lines, ROOTS), *settings, "exportfs -ra"] if lines else []
 
@@ -425,6 +431,7 @@ SPEAKERS: dict[str, Callable[[Script, Any], list[str]]] = {
     "server-certificate": _server_certificate,
     "service": _service,
     "shared-files": _shared_files,
+    "shared-names": _shared_names,
     "site-files": _site_files,
     "slurm-files": _slurm_files,
     "slurm-source": _slurm_source,

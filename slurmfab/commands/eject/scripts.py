@@ -111,7 +111,7 @@ def marks(plan_input: PlanInput) -> dict[str, str]:
 
 
 def makers(plan: Plan) -> dict[str, tuple[str, str]]:
-    """Host and user of each file that differs on new hosts, by path: that host makes it, and others get it from there."""
+    """Host and user of each file that differs on new hosts, by path: that host makes it for all."""
     found = {}
     for host in reversed(plan.hosts):
         for _, resource in plan.of_host(host):

@@ -17,6 +17,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, Resource
 from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.server_certificate import ServerCertificate
+from slurmfab.on_hosts.agent.files.shared_names import SharedNames
 from slurmfab.on_hosts.agent.packages import slurm_release
 from slurmfab.on_hosts.agent.packages.packages import Packages
 from slurmfab.on_hosts.agent.people import node_logins
@@ -55,9 +56,9 @@ def play(root: Path, lines: list[str], before: str = "") -> None:
     """Run lines of a script on files below a directory, by the user who runs the tests."""
     functions = "\n".join(needed_functions(lines))
     script = "\n".join([f"set -euo pipefail\nchown() {{ :; }}\n{functions}", before, *lines])
-    done = subprocess.run(
-        ["bash", "-c", script.replace("/etc/", f"{root}/etc/")], capture_output=True, text=True, check=False
-    )
+    for place in ("/etc/", "/run/tmpfiles.d", "/usr/lib/tmpfiles.d"):
+        script = script.replace(place, f"{root}{place}")
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -228,6 +229,33 @@ def test_rules_of_sudo_that_cannot_be_read_on_a_host_then_everybody_is_refused_a
     wanted = HostbasedLogins("user-ssh", (OwnedFile("/etc/ssh/sshd_config.d/x.conf", text),))
     play(tmp_path, [line for line in said(wanted) if line != "load_sshd"], program)
     assert "Match User *\n    HostbasedAuthentication no\n" in texts(tmp_path, "/etc/ssh/sshd_config.d/x.conf")[0]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_directory_that_ubuntu_lets_a_group_write_to_then_is_as_slurmfab_makes_it_also_again(
+    tmp_path: Path, masked: bool
+) -> None:
+    logs = tmp_path / "var/log"
+    text = f"# a comment\nz {logs} 0775 root syslog -\nz {logs}/auth.log 0640 syslog adm -\n"
+    write(tmp_path, **{"/usr/lib/tmpfiles.d/00rsyslog.conf": text, "/usr/lib/tmpfiles.d/var.conf": "d /var 0755\n"})
+    if masked:
+        write(tmp_path, **{"/run/tmpfiles.d/00rsyslog.conf": "# nothing\n"})
+    logs.mkdir(parents=True)
+    logs.chmod(0o775)
+    wanted = SharedNames(str(logs))
+    copies = {"/etc/tmpfiles.d/00rsyslog.conf": wanted.head + wanted.closed(text)} if not masked else {}
+    for _ in range(2):
+        play(tmp_path, said(wanted), "stat() { command stat \"$@\" | sed 's/^[0-9]* 0/0 0/'; }")
+        assert logs.stat().st_mode & 0o7777 == 0o1775
+        assert {f"/{one.relative_to(tmp_path)}": one.read_text() for one in tmp_path.glob("etc/*/*")} == copies
+
+
+@pytest.mark.parametrize("password", ["plain+/x", "x'; DROP DATABASE mysql; -- ", "\\"])
+def test_a_password_that_slurm_has_changed_then_is_never_more_than_a_password(tmp_path: Path, password: str) -> None:
+    write(tmp_path, **{"/etc/slurm/slurmdbd.conf": f"StorageUser=slurm\nStoragePass={password}\nStoragePass=y\n"})
+    play(tmp_path, [f"make_database a a slurm >{tmp_path}/said"], "mariadb() { cat; }")
+    quoted = password.replace("\\", "\\\\").replace("'", "\\'")
+    assert f"IDENTIFIED BY '{quoted}';\nGRANT" in (tmp_path / "said").read_text()
 
 
 NEEDS = """\
