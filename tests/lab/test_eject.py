@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ejected import KEY, Ejected, Wanted, differing, ejected
+from ejected import KEY, Ejected, Wanted, differing, ejected, make
 from lab_cluster import AS_SLURM, blackout_heals, ended, succeeded
 from lab_user import Person, words_of
 from stock import in_turn
@@ -32,9 +32,12 @@ prolog: prolog.d
 """
 
 
+SMALL = Wanted("hej", CLUSTER % KEY, 2, "ctl", down="n2")
+
+
 @pytest.fixture(scope="module", params=in_turn("eject"))
 def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ejected]:
-    with ejected(Wanted("hej", CLUSTER % KEY, 2, "ctl", down="n2"), request.param, tmp_path_factory) as made:
+    with ejected(SMALL, request.param, tmp_path_factory) as made:
         yield made
 
 
@@ -77,6 +80,25 @@ def test_scripts_when_they_have_run_then_an_import_finds_the_cluster_and_its_pla
     where = ("--hosts", hosts.host("ctl").address, "--user", "root", "--key", str(hosts.ssh_key), "--adopt", "usual")
     succeeded(admin.slurmfab("import", *where))
     assert differing(admin) == set(), words_of(admin.slurmfab("plan"))
+
+
+def test_scripts_when_users_and_slurm_have_put_links_in_the_way_then_root_follows_none(small: Ejected) -> None:
+    hosts, as_it_is = small.hosts, "stat -c '%U %a' /root; ls -A /root"
+    hosts.on("n1", "runuser -u ann -- sh -c 'cd /home/ann && rm -r .ssh && ln -s /root .ssh'")
+    slurm = f"{AS_SLURM}sh -c 'cd /var/lib/slurm/home && {{}}'"
+    hosts.on("n1", slurm.format("mv .ssh/id_ed25519.pub was && ln -s /root/secret.pub .ssh/id_ed25519.pub"))
+    hosts.on("n1", "(umask 077 && echo ssh-ed25519 AAAAsecret >/root/secret.pub)")
+    hosts.on("n2", slurm.format("mv .ssh was && ln -s /root .ssh"))
+    before = [hosts.on(host, as_it_is) for host in ("n1", "n2")]
+    said = words_of(ended(make(hosts, SMALL, small.scripts), LEFT_OUT))
+    assert [hosts.on(host, as_it_is) for host in ("n1", "n2")] == before
+    assert "n1: the keys of UID 7001 are not in /home/ann/.ssh/authorized_keys" in said
+    assert "n2: /var/lib/slurm/home/.ssh is a link, and others than root can change it" in said
+    assert "n2 is left out: failed in the phase" in said
+    assert "AAAAsecret" not in hosts.on("ctl", "cat /var/lib/slurm/home/.ssh/authorized_keys")
+    hosts.on("n1", slurm.format("mv was .ssh/id_ed25519.pub"))
+    hosts.on("n1", "rm /home/ann/.ssh /root/secret.pub")
+    hosts.on("n2", slurm.format("rm .ssh && mv was .ssh"))
 
 
 def test_an_ejection_when_hosts_differ_or_are_silent_then_writes_nothing_and_says_which(
