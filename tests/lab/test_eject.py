@@ -86,8 +86,8 @@ def test_scripts_when_users_and_slurm_have_put_links_in_the_way_then_root_follow
     hosts, as_it_is = small.hosts, "stat -c '%U %a' /root; ls -A /root"
     hosts.on("n1", "runuser -u ann -- sh -c 'cd /home/ann && rm -r .ssh && ln -s /root .ssh'")
     slurm = f"{AS_SLURM}sh -c 'cd /var/lib/slurm/home && {{}}'"
-    hosts.on("n1", slurm.format("mv .ssh/id_ed25519.pub was && ln -s /root/secret.pub .ssh/id_ed25519.pub"))
-    hosts.on("n1", "(umask 077 && echo ssh-ed25519 AAAAsecret >/root/secret.pub)")
+    hosts.on("ctl", slurm.format("mv .ssh/id_ed25519.pub was && ln -s /root/secret.pub .ssh/id_ed25519.pub"))
+    hosts.on("ctl", "(umask 077 && echo ssh-ed25519 AAAAsecret >/root/secret.pub)")
     hosts.on("n2", slurm.format("mv .ssh was && ln -s /root .ssh"))
     before = [hosts.on(host, as_it_is) for host in ("n1", "n2")]
     said = words_of(ended(make(hosts, SMALL, small.scripts), LEFT_OUT))
@@ -95,9 +95,9 @@ def test_scripts_when_users_and_slurm_have_put_links_in_the_way_then_root_follow
     assert "n1: the keys of UID 7001 are not in /home/ann/.ssh/authorized_keys" in said
     assert "n2: /var/lib/slurm/home/.ssh is a link, and others than root can change it" in said
     assert "n2 is left out: failed in the phase" in said
-    assert "AAAAsecret" not in hosts.on("ctl", "cat /var/lib/slurm/home/.ssh/authorized_keys")
-    hosts.on("n1", slurm.format("mv was .ssh/id_ed25519.pub"))
-    hosts.on("n1", "rm /home/ann/.ssh /root/secret.pub")
+    assert "AAAAsecret" not in hosts.on("n1", "cat /var/lib/slurm/home/.ssh/authorized_keys")
+    hosts.on("ctl", slurm.format("mv was .ssh/id_ed25519.pub"))
+    hosts.on("n1", "rm /home/ann/.ssh")
     hosts.on("n2", slurm.format("rm .ssh && mv was .ssh"))
 
 
