@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from slurmfab.base.errors import BrokenFile
 
@@ -12,11 +13,16 @@ from slurmfab.base.errors import BrokenFile
 def read(path: Path, most_bytes: int) -> bytes:
     """The bytes of a regular file, also behind links; BrokenFile if it is another, or larger; OSError."""
     with open(path, "rb", opener=without_waiting) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise BrokenFile(path, "it is not a regular file")
-        # A file of /proc has content, but no size.
-        data = file.read(min(status.st_size or most_bytes, most_bytes) + 1)
+        return read_open(file, path, most_bytes)
+
+
+def read_open(file: BinaryIO, path: Path, most_bytes: int) -> bytes:
+    """The bytes of an open file, with the errors of `read`."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise BrokenFile(path, "it is not a regular file")
+    # A file of /proc has content, but no size.
+    data = file.read(min(status.st_size or most_bytes, most_bytes) + 1)
     if len(data) > most_bytes or status.st_size > most_bytes:
         raise BrokenFile(path, f"it has more than {most_bytes >> 20} MiB")
     return data

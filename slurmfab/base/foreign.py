@@ -50,13 +50,15 @@ def own(directory: Path) -> Trusted:
 
     They let it in by its right to write to a directory of theirs. Somebody else's directory lets nobody in.
     """
-    user = os.geteuid()
-    if user == 0 and os.environ.get("SUDO_UID", "").isdecimal():
-        user = int(os.environ["SUDO_UID"])
-    users = frozenset({0, os.geteuid(), user})
-    found = directory.stat()
-    is_shared = found.st_uid in users and found.st_mode & stat.S_IWGRP and is_in(user, found.st_gid)
+    users, found = frozenset({0, os.geteuid(), caller()}), directory.stat()
+    is_shared = found.st_uid in users and found.st_mode & stat.S_IWGRP and is_in(caller(), found.st_gid)
     return Trusted(users, found.st_gid if is_shared else None)
+
+
+def caller() -> int:
+    """The UID of whoever called sudo, or of this user."""
+    called = os.environ.get("SUDO_UID", "")
+    return int(called) if os.geteuid() == 0 and called.isdecimal() else os.geteuid()
 
 
 def why_unsafe(path: Path, trusted: Trusted) -> str:

@@ -91,9 +91,7 @@ def show(known: Inventory) -> str:
     """Write the pinned keys beside the cluster file, or raise InputError; the ssh_config that refers to them."""
     path = known.path.with_name(known.path.name.removesuffix(".yaml") + SUFFIX).absolute()
     pinned = pinned_keys(known)
-    text = known_hosts_text(pinned)
-    if not path.exists() or path.read_text() != text:
-        atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
+    atomic_file.write(path, known_hosts_text(pinned), new=atomic_file.READABLE_BY_ALL)
     head = f"# The hosts of the cluster {known.cluster.name}, by `{FAB} ssh-config`; for `ssh -F` or `Include`.\n\n"
     return head + config_text(to_hosts(known.cluster), pinned, path)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from slurmfab.base import atomic_file
+from slurmfab.base.bounded_file import without_waiting
 from slurmfab.base.errors import InputError
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
@@ -78,14 +80,16 @@ def write(path: Path, text: str, lock: str) -> None:
 
 def remove(path: Path) -> None:
     """Remove the cluster file and its lock if a lab wrote the cluster file, and what a kill left of writing them."""
-    for one in (path, lock_path(path)):
-        if path.parent.is_dir():
-            replace.remove_leftovers(str(path.parent), one.name)
-    if path.exists() and _is_ours(path):
-        lock_path(path).unlink(missing_ok=True)
-        path.unlink()
+    with suppress(FileNotFoundError), atomic_file.opened(path.parent) as folder:
+        names = lock_path(path).name, path.name
+        for name in names:
+            replace.clear(folder, name)
+        if path.exists() and _is_ours(path):
+            for name in names:
+                folder.unlink(name)
 
 
 def _is_ours(path: Path) -> bool:
     """Whether a lab wrote this cluster file."""
-    return path.read_text().startswith(MARK)
+    with open(path, "rb", opener=without_waiting) as file:
+        return file.read(len(MARK)) == MARK.encode()

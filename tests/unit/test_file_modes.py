@@ -46,6 +46,7 @@ WRITTEN = {
     "lab.clusterfile": [ALL, ALL],  # as other cluster files and locks
     "commands.monitoring_files.writing": [ALL],  # rules and dashboards, for Prometheus and Grafana
     "hosts.client_config": [ALL],  # public host keys
+    "commands.support_bundle.making": [OWN],  # logs and settings of hosts
     "commands.usage.showing": [OWN],  # --csv: who used how much
     "core.user_guide.writing": [ALL],  # pages for users
 }

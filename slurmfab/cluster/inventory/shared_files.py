@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from slurmfab.base import bounded_file, strict_json
+from slurmfab.base import atomic_file, bounded_file, strict_json
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.hostlist import fold
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 
 MOST_BYTES = 64 << 20
 """Size of the largest cluster file or lock that is read; the lock of 65,536 nodes with four GPUs each is smaller."""
@@ -93,14 +94,15 @@ def exclusively(path: Path) -> Iterator[None]:
     A file system without locks (some network file systems) does not stop the work: the files are compared in any case.
     Raises InputError if the directory cannot be made, or another process holds its lock for too long.
     """
-    directory = Path(os.path.realpath(path)).parent
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise InputError(f"{directory} cannot be used: {error.strerror}.") from error
+        folder, _ = atomic_file.opened_parent(path, through_link=True, make=True)
+        with folder:
+            descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder.descriptor)
+    except (OSError, ResourceFailed) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path.parent} cannot be used: {why}.") from error
     try:
-        take(descriptor, directory)
+        take(descriptor, Path(folder.path))
         yield
     finally:
         os.close(descriptor)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import ConfigDict, Field
 
 from slurmfab import __version__
-from slurmfab.base import atomic_file, bounded_file, strict_json
+from slurmfab.base import atomic_file, strict_json
 from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.hostlist import fold
@@ -80,11 +80,11 @@ def keep(cluster_file: Path, run: CheckRun) -> None:
 
 def last(cluster_file: Path) -> CheckRun | None:
     """The last run that was kept, if any; InputError if its file cannot be read, or is not one of results."""
-    path = max(directory(cluster_file).glob("*.json"), default=None)
+    path = max(atomic_file.kept(directory(cluster_file), cluster_file), default=None)
     if path is None:
         return None
     try:
-        stored = strict_json.checked(bounded_file.read(path, MOST_BYTES), path, adapter())
+        stored = strict_json.checked(atomic_file.read_private(path, MOST_BYTES, cluster_file), path, adapter())
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
     if stored.begun.tzinfo is None:
@@ -94,8 +94,8 @@ def last(cluster_file: Path) -> CheckRun | None:
 
 def still_against(cluster_file: Path) -> str:
     """What the last run had against the cluster, in a line; empty for nothing, or if hosts were changed since."""
-    checked = max(directory(cluster_file).glob("*.json"), default=None)
-    changed = max((path.name for path in record.directory(cluster_file).glob("*.json")), default="")
+    checked = max(atomic_file.kept(directory(cluster_file), cluster_file), default=None)
+    changed = max((path.name for path in atomic_file.kept(record.directory(cluster_file), cluster_file)), default="")
     if checked is None or changed > checked.name:
         return ""
     try:

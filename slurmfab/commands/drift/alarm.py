@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from slurmfab.base import atomic_file, bounded_file, strict_json
+from slurmfab.base import atomic_file, strict_json
 from slurmfab.base.errors import Asleep, BrokenFile, HostFailed, InputError, SlurmfabError
 from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.base.folding import fold_lines
@@ -203,7 +203,9 @@ def load_memory(cluster_file: Path) -> frozenset[Problem]:
     """The problems that the last mail told; none without such a file. Raises InputError if the file cannot be read."""
     path = path_of(cluster_file)
     try:
-        stored = strict_json.checked(bounded_file.read(path, MOST_BYTES), path, TypeAdapter(_Stored))
+        stored = strict_json.checked(
+            atomic_file.read_private(path, MOST_BYTES, cluster_file), path, TypeAdapter(_Stored)
+        )
     except FileNotFoundError:
         return frozenset()
     except OSError as error:

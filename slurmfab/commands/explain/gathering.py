@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
+from slurmfab.base import atomic_file
 from slurmfab.base.errors import BrokenFile, HostError, SlurmfabError
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.explain.evidence import LOG, Attempt, Evidence, evidence
@@ -150,7 +151,7 @@ def names(transport: Transport, host: str, uids: Iterable[str]) -> Mapping[str, 
 def runs_between(known: Inventory, period: Period) -> tuple[Record, ...]:
     """The recorded runs of a period, oldest first; the records of others are not opened."""
     found = []
-    for path in sorted(record.directory(known.path).glob("*.json")):
+    for path in atomic_file.kept(record.directory(known.path), known.path):
         try:
             begun = datetime.strptime(path.stem.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=timezone.utc)
         except ValueError:

@@ -319,10 +319,6 @@ def page_of_checks(file: str) -> Callable[[Inventory, CheckRun], None]:
 def save(sources: Sources, path: Path) -> None:
     """Render a page and write it in one step, for its owner alone. Raises InputError if it cannot be written."""
     atomic_file.write(path, page(sources), atomic_file.OWNER_ONLY, through_link=True)
-    try:
-        path.chmod(atomic_file.OWNER_ONLY)  # a page with the same content is not written again
-    except OSError as error:
-        raise InputError(f"{path}: its permissions cannot be set: {error.strerror}.") from error
 
 
 def exit_code(sources: Sources) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmfab import __version__
-from slurmfab.base import bounded_file
+from slurmfab.base import atomic_file, bounded_file
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster import facts
@@ -82,10 +82,10 @@ def of_here(known: Inventory) -> Iterator[tuple[str, str]]:
         for one in records
     ]
     yield "runs.txt", "\n".join((*lines, *complaints, ""))
-    for path in sorted(kept.directory(known.path).glob("*.json"))[-1:]:
-        yield "checks.json", without_copies(path)
+    for path in atomic_file.kept(kept.directory(known.path), known.path)[-1:]:
+        yield "checks.json", without_copies(path, known.path)
     for one in records[-MOST_RUNS:]:
-        yield f"runs/{one.run}.json", without_copies(record.directory(known.path) / f"{one.run}.json")
+        yield f"runs/{one.run}.json", without_copies(record.directory(known.path) / f"{one.run}.json", known.path)
 
 
 def result(one: record.Record) -> str:
@@ -94,10 +94,10 @@ def result(one: record.Record) -> str:
     return f"{end}: {' '.join(one.error.split())[:300]}" if one.error else end
 
 
-def without_copies(path: Path) -> str:
+def without_copies(path: Path, cluster_file: Path) -> str:
     """The JSON of a record without its copies of the cluster file and the lock."""
     try:
-        values = json.loads(bounded_file.read(path, record.MOST_BYTES))
+        values = json.loads(atomic_file.read_private(path, record.MOST_BYTES, cluster_file))
     except (OSError, ValueError, RecursionError, BrokenFile, InputError) as error:
         return f"{error}\n"
     if isinstance(values, dict):

@@ -27,7 +27,6 @@ from slurmfab.commands.support_bundle.gathering import Gathered
 from slurmfab.commands.support_bundle.redaction import Filter, is_random
 from slurmfab.core.engine import passwords, session
 from slurmfab.core.engine.run import RunOptions
-from slurmfab.on_hosts.agent.core import replace
 
 SUFFIX = ".tar.gz"
 OWNER_ONLY = 0o600
@@ -42,9 +41,11 @@ def place_of_archive(cluster_file: Path, name: str, to: str) -> Path:
     if os.path.lexists(path):
         raise InputError(f"{path} exists already; nothing was overwritten. Name another file, or a directory.")
     try:
-        if not to:
-            atomic_file.refuse_link(path.parent)
-        path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        with atomic_file.refusing(path.parent):
+            if to:
+                atomic_file.opened(path.parent, DIRECTORY_MODE).close()
+            else:
+                atomic_file.opened_own(path.parent, cluster_file, DIRECTORY_MODE).close()
         if not os.access(path.parent, os.W_OK):
             raise InputError(f"{path}: you may not write there. Name another directory with --to.")
     except OSError as error:
@@ -64,10 +65,7 @@ def write_archive(path: Path, folder: str, files: Mapping[str, str], made: int) 
             member = tarfile.TarInfo(f"{folder}/{name}")
             member.size, member.mtime, member.mode = len(data), made, OWNER_ONLY
             tar.addfile(member, io.BytesIO(data))
-    try:
-        replace.exchange(str(path.resolve()), packed.getvalue(), mode=OWNER_ONLY)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+    atomic_file.write(path, packed.getvalue(), atomic_file.OWNER_ONLY)
     return packed.tell()
 
 

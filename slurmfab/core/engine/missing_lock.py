@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from slurmfab.base import surroundings
+from slurmfab.base import atomic_file, surroundings
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
@@ -88,7 +88,7 @@ def put_back(cluster_file: Path, copy: Copy) -> int:
 
 def newest_copy(cluster_file: Path) -> Copy | None:
     """The lock in the newest record that has one; records that are broken have none."""
-    for path in sorted(record.directory(cluster_file).glob("*.json"), reverse=True):
+    for path in reversed(atomic_file.kept(record.directory(cluster_file), cluster_file)):
         try:
             stored = record.stored(path, cluster_file)
             if stored.lock is not None:

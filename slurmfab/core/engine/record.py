@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, Field
 
 from slurmfab import __version__
-from slurmfab.base import atomic_file, bounded_file, foreign, strict_json
+from slurmfab.base import atomic_file, strict_json
 from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
 from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.json_output import as_json
@@ -120,8 +120,7 @@ def finish(run: Run, error: str = "") -> None:
     InputError if the record cannot be written.
     """
     if not (run.steps or run.failed_hosts or completes_interrupted(run)):
-        with contextlib.suppress(OSError):
-            path_of(run).unlink()
+        atomic_file.remove(path_of(run))
         return
     write(run, FINISHED, error)
     atomic_file.keep_newest(directory(run.inventory.path), MOST_RECORDS)
@@ -131,7 +130,8 @@ def completes_interrupted(run: Run) -> bool:
     """Whether the run before was interrupted, and this one brought all hosts to the wanted state or found them so."""
     if run.options.command not in CONVERGING or run.options.only or set(run.hosts) != set(run.inventory.cluster.hosts):
         return False
-    before = [path for path in sorted(directory(run.inventory.path).glob("*.json")) if path != path_of(run)][-1:]
+    there = atomic_file.kept(directory(run.inventory.path), run.inventory.path)
+    before = [path for path in there if path != path_of(run)][-1:]
     try:
         return any(stored(path, run.inventory.path).state == UNFINISHED for path in before)
     except (OSError, BrokenFile):
@@ -170,7 +170,12 @@ def deployed_files(cluster_file: Path) -> dict[str, Any]:
 def load_all(cluster_file: Path) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     """All records of a cluster, oldest first, and a message for each file that is not a record."""
     records, complaints = [], []
-    for path in sorted(directory(cluster_file).glob("*.json")):
+    try:
+        with contextlib.suppress(OSError), atomic_file.reading(directory(cluster_file), cluster_file):
+            pass
+    except BrokenFile as error:
+        return (), (f"{directory(cluster_file)}: the records of runs there were ignored: {error.reason}",)
+    for path in atomic_file.kept(directory(cluster_file), cluster_file):
         try:
             records.append(record_from(stored(path, cluster_file), path.stem))
         except OSError as error:
@@ -186,13 +191,7 @@ def stored(path: Path, cluster_file: Path) -> StoredRecord:
     Raises BrokenFile if it is not a record, or of somebody who may not change the cluster file: what a record has of
     it is deployed again. Raises OSError if it cannot be read.
     """
-    trusted = foreign.sharing(cluster_file)
-    for place in (path.parent, path):
-        if place.is_symlink():
-            raise BrokenFile(path, f"{place} is a link")
-        if why := foreign.why_foreign(place, trusted):
-            raise BrokenFile(path, why)
-    return strict_json.checked(bounded_file.read(path, MOST_BYTES), path, adapter())
+    return strict_json.checked(atomic_file.read_private(path, MOST_BYTES, cluster_file), path, adapter())
 
 
 @cache

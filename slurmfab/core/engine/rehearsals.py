@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import ConfigDict
 
-from slurmfab.base import atomic_file, bounded_file, strict_json
+from slurmfab.base import atomic_file, strict_json
 from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
 from slurmfab.base.errors import BrokenFile
 from slurmfab.base.program_name import FAB
@@ -56,9 +56,9 @@ def keep(cluster_file: Path, one: Rehearsed) -> None:
 
 def newest(cluster_file: Path, command: str) -> Rehearsed | None:
     """The newest rehearsal of a command, such as `deploy`; `None` if there is none that can be read."""
-    for path in sorted(directory(cluster_file).glob("*.json"), reverse=True):
+    for path in reversed(atomic_file.kept(directory(cluster_file), cluster_file)):
         with contextlib.suppress(OSError, BrokenFile):
-            one = strict_json.checked(bounded_file.read(path, MOST_BYTES), path, adapter())
+            one = strict_json.checked(atomic_file.read_private(path, MOST_BYTES, cluster_file), path, adapter())
             if one.command.split()[:1] == [command]:
                 return one
     return None

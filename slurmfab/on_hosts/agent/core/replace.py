@@ -186,9 +186,7 @@ def unlink(path: str) -> None:
 def sync(directory: str) -> None:
     """Flush the names in a directory to the disk, so that a rename survives a power failure."""
     with open_folder(directory) as folder:
-        flags = os.O_RDONLY | os.O_DIRECTORY
-        with Opened(os.open(".", flags, dir_fd=folder.descriptor)) as descriptor:
-            os.fsync(descriptor)
+        folder.sync()
 
 
 def temporary_name(name: str, digits: str) -> str:

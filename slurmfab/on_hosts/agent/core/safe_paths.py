@@ -59,8 +59,8 @@ class Folder:
         self.status = os.fstat(descriptor)
         self.intruder: str = parent.others if parent else ""
         if parent and parent.is_sticky:  # only the owner can rename it
-            self.intruder = "" if is_roots(self.status) else user(self.status.st_uid)
-        self.others: str = self.intruder or writer(self.status, path)
+            self.intruder = "" if self.is_own(self.status) else user(self.status.st_uid)
+        self.others: str = self.intruder or self.writer()
         self.remedy: str = parent.remedy if parent and self.intruder == parent.others else ""
         self.remedy = self.remedy or remedy(self.status, path)
 
@@ -77,7 +77,18 @@ class Folder:
     @property
     def is_sticky(self) -> bool:
         """Whether it is like /tmp: root's, everybody can add names, and nobody can change those of root."""
-        return not self.intruder and is_roots(self.status) and bool(self.status.st_mode & stat.S_ISVTX)
+        return not self.intruder and self.is_own(self.status) and bool(self.status.st_mode & stat.S_ISVTX)
+
+    def is_own(self, status: os.stat_result) -> bool:
+        """Whether something belongs to root, whose links are followed."""
+        return is_roots(status)
+
+    def writer(self) -> str:
+        """Who besides root can change the names in it, if only root can put another directory in its place."""
+        if not self.is_own(self.status):
+            return user(self.status.st_uid)
+        may_write = self.status.st_mode & OTHERS_WRITE
+        return "whoever may write to %s (%s)" % (self.path, access_shown(self.status)) if may_write else ""
 
     def place(self, name: str) -> str:
         """The path of a name in it, for messages."""
@@ -101,7 +112,7 @@ class Folder:
             descriptor = os.open(name, WAY_FLAGS, dir_fd=self.descriptor)
         except OSError as error:
             raise at(error, self.place(name)) from None
-        return Folder(descriptor, self.place(name), self)
+        return type(self)(descriptor, self.place(name), self)
 
     def make(self, name: str, mode: int = 0o755) -> Folder:
         """Make a directory in it, and open it; FileExistsError, or UnsafePath if another user interferes."""
@@ -132,6 +143,25 @@ class Folder:
             os.rename(old, new, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         except OSError as error:
             raise at(error, self.place(new)) from None
+
+    def take_name(self, old: str, new: str) -> None:
+        """Rename a file in it to a name that does not exist yet. Raises FileExistsError if the name is taken."""
+        here = self.descriptor
+        try:
+            os.link(old, new, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
+            os.unlink(old, dir_fd=here)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise at(error, self.place(new)) from None
+            # Some file systems have no hard links.
+            if self.find(new):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.place(new)) from error
+            self.rename(old, new)
+
+    def sync(self) -> None:
+        """Flush the names in it to the disk, so that a rename survives a power failure."""
+        with Opened(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.descriptor)) as descriptor:
+            os.fsync(descriptor)
 
     def unlink(self, name: str) -> None:
         """Remove a file or a link in it, if any; OSError for a directory, or a read-only file system."""
@@ -242,7 +272,7 @@ class Folder:
         if status is None or not stat.S_ISLNK(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.place(name))
         target = os.readlink(name, dir_fd=self.descriptor)
-        who = self.others or ("" if is_roots(status) else user(status.st_uid))
+        who = self.others or ("" if self.is_own(status) else user(status.st_uid))
         if who:
             raise UnsafePath(
                 "%s is a symbolic link of %s to %s. It is not followed, because %s can change it, and could so give "
@@ -253,15 +283,16 @@ class Folder:
 
 
 class Tie:
-    """Holds a path to the network file system on which it followed a link."""
+    """Holds a path, if it is bound, to the network file system on which it followed a link."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_bound: bool) -> None:
+        self.is_bound = is_bound
         self.device = -1
         self.link = ""
 
     def follow(self, status: os.stat_result, link: str) -> None:
         """Note a link that is followed. `status`: of its directory."""
-        if not self.link and is_on_network(status.st_dev):
+        if self.is_bound and not self.link and is_on_network(status.st_dev):
             self.device, self.link = status.st_dev, link
 
     def require(self, status: os.stat_result) -> None:
@@ -287,14 +318,15 @@ class Opened:
         os.close(self.descriptor)
 
 
-def open_folder(path: str, make: bool = False) -> Folder:
+def open_folder(path: str, make: bool = False, top: Optional[Folder] = None) -> Folder:
     """Open a directory, following the links of root alone; `make` makes missing ones of root, mode 0755.
 
+    `top`: the root directory, as one of the deployer, where links may lead off a network file system. It is closed.
     Raises FileNotFoundError, NotADirectoryError, or UnsafePath if a link is not root's, or others can change it.
     """
-    way = [Folder(os.open("/", WAY_FLAGS), "/")]
+    way = [top or Folder(os.open("/", WAY_FLAGS), "/")]
     names, links = path.split("/")[::-1], 0
-    tie = Tie()
+    tie = Tie(is_bound=top is None)
     try:
         while names:
             name = names.pop()
@@ -324,10 +356,10 @@ def open_folder(path: str, make: bool = False) -> Folder:
             folder.close()
 
 
-def make_or_enter(folder: Folder, name: str) -> Folder:
+def make_or_enter(folder: Folder, name: str, mode: int = 0o755) -> Folder:
     """Make a directory, or open the one that is there."""
     try:
-        return folder.make(name)
+        return folder.make(name, mode)
     except FileExistsError:
         return folder.enter(name)
 
@@ -426,13 +458,6 @@ def is_on_network(device: int) -> bool:
 def is_roots(status: os.stat_result) -> bool:
     """Whether something belongs to root, or to the user of this process: the deployer, or one who runs tests."""
     return status.st_uid in (0, os.geteuid())
-
-
-def writer(status: os.stat_result, path: str) -> str:
-    """Who besides root can change the names in a directory; empty if nobody can."""
-    if not is_roots(status):
-        return user(status.st_uid)
-    return "whoever may write to %s (%s)" % (path, access_shown(status)) if status.st_mode & OTHERS_WRITE else ""
 
 
 def remedy(status: os.stat_result, path: str) -> str:

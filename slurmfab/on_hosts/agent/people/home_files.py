@@ -179,7 +179,7 @@ def open_parent(path: str) -> int:
     """Open, or make, a home's directory, links only in root's; OSError if others could exchange a part."""
     names = [name for name in reversed(path.split("/")) if name]
     here, passed, links = os.open("/", DIRECTORY), "/", 0
-    tie = Tie()
+    tie = Tie(is_bound=True)
     try:
         while names:
             name = names.pop()
