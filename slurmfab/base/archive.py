@@ -70,7 +70,7 @@ class Part:
         """The whole part, as verified; InputError above `MAX_WHOLE_SIZE`, or if the archive has changed since."""
         if self.size > MAX_WHOLE_SIZE:
             raise InputError(f"{self.path}: a file in it has {self.size} bytes; at most {MAX_WHOLE_SIZE} are allowed.")
-        with self.path.open("rb") as file:
+        with open(self.path, "rb", opener=without_waiting) as file:
             file.seek(self.offset)
             data = file.read(self.size)
         if hashlib.sha256(data).hexdigest() != self.sha256:
@@ -80,7 +80,7 @@ class Part:
     def pieces(self, size: int, advice: str) -> Iterator[Piece]:
         """The part in pieces of `size` bytes, each read when asked for; InputError, with `advice`, if it is shorter."""
         done = 0
-        with self.path.open("rb") as file:
+        with open(self.path, "rb", opener=without_waiting) as file:
             file.seek(self.offset)
             while done < self.size:
                 data = file.read(min(size, self.size - done))

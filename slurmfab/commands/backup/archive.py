@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 from slurmfab.base import archive, atomic_file, foreign
 from slurmfab.base.answers import Count, Phrase, Text
 from slurmfab.base.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
-from slurmfab.base.errors import InputError
+from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.signatures import Seal
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.backups import check_recipient
@@ -118,19 +118,11 @@ def directory(cluster_file: Path) -> Path:
 def make_directory(cluster_file: Path) -> Path:
     """Make the directory for a cluster's backups, which only its owner can read; InputError if it cannot be made."""
     path = directory(cluster_file)
-    atomic_file.refuse_link(path)
-    try:
-        path.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            os.fchmod(descriptor, OWNER_ONLY)
-        finally:
-            os.close(descriptor)
-        why = foreign.why_foreign(path, foreign.sharing(cluster_file))
-    except OSError as error:
-        raise InputError(f"{path} cannot be made: {error.strerror}.") from error
-    if why:
-        raise InputError(f"{why}, so no backup is kept there. See who made it, and move it away.")
+    with atomic_file.refusing(path), atomic_file.opened_own(path, cluster_file, OWNER_ONLY) as folder:
+        if folder.status.st_uid == os.geteuid():
+            folder.set_access(mode=OWNER_ONLY)
+        if why := foreign.why_foreign(path, foreign.sharing(cluster_file), os.fstat(folder.descriptor)):
+            raise BrokenFile(path, why)
     return path
 
 

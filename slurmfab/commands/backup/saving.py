@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from slurmfab.base import archive as archives
-from slurmfab.base import signatures
+from slurmfab.base import atomic_file, signatures
 from slurmfab.base.errors import AgentFailed, InputError, SlurmfabError, Unreachable
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
@@ -79,9 +79,6 @@ def new_archive(run: Run, to: str) -> Archive:
     try:
         if not to:
             path = archive.make_directory(run.inventory.path)
-        place = path.parent if is_file else path
-        place.mkdir(mode=archive.OWNER_ONLY, parents=True, exist_ok=True)
-        parts.sweep(str(place))
         wanted = run.inventory.cluster.backup
         recipients = wanted.encrypt_to if wanted else ()
         if recipients and not shutil.which(encryption.PROGRAM):
@@ -90,9 +87,17 @@ def new_archive(run: Run, to: str) -> Archive:
                 "was made."
             )
         named, suffix = (path.name, "") if is_file else (name, parts.SUFFIX)
-        return Archive(str(place), named, suffix, recipients)
-    except OSError as error:
-        raise InputError(f"{path}: no backup can be written there: {error.strerror}.") from error
+        place = path.parent if is_file else path
+        if to:
+            folder = atomic_file.opened(place, archive.OWNER_ONLY)
+        else:
+            folder = atomic_file.opened_own(place, run.inventory.path)
+        folder.path = str(place)  # as it was named
+        parts.sweep_in(folder)
+        return Archive(folder, named, suffix, recipients)
+    except (OSError, ResourceFailed) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: no backup can be written there: {why}.") from error
 
 
 def save(run: Run, archive_file: Archive, dump: BinaryIO | None = None) -> Path:

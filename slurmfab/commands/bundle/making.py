@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmfab.base import archive as archives
-from slurmfab.base import signatures
+from slurmfab.base import atomic_file, signatures
 from slurmfab.base.archive import format_size
 from slurmfab.base.errors import AgentFailed, HostFailed, InputError, SlurmfabError
 from slurmfab.base.program_name import FAB
@@ -69,8 +69,6 @@ ALWAYS = ("sudo", DEBIAN.bus)
 INCOMPLETE = f"{backup_archive.UNFINISHED}bundle."  # the beginning of the names of incomplete bundles
 PIECE_BYTES = 1 << 20  # bytes of a file beside the cluster file that are read at once
 
-READABLE_BY_ALL = 0o644
-
 
 def make(cluster: str, source: str, to: str, output: Output) -> int:
     """Collect the packages that the roles of a cluster need, with their dependencies, in one file.
@@ -92,8 +90,9 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
             made = archive.verified(path)
             signers = signatures.own_keys() if made.seal.signature else ()
             pinned.pin(known, {pinned.name_in(known, path): made.digest}, signers)
-    except OSError as error:
-        where, reason = error.filename or to or known.path.parent, error.strerror or error
+    except (OSError, ResourceFailed) as error:
+        where = getattr(error, "filename", None) or to or known.path.parent
+        reason = getattr(error, "strerror", None) or error
         raise SlurmfabError(f"The bundle cannot be written to {where}: {reason}. Name another place: --to.") from error
     print(summary(known, made))  # noqa: T201 - the output of the command
     return 0
@@ -170,19 +169,18 @@ def collect(run: Run, host: str, to: str) -> Path:
     directory = place.parent if is_file else (place if to else run.inventory.path.parent)
     usual = archive.path_of(run.inventory.path, facts[host].codename, facts[host].architecture)
     path = place if is_file else directory / usual.name
-    directory.mkdir(parents=True, exist_ok=True)
-    backup_archive.sweep(str(directory), INCOMPLETE)
-    archive_file = Archive(str(directory), f"bundle.{os.getpid()}", "")
+    folder = atomic_file.opened(directory, 0o755)
+    backup_archive.sweep_in(folder, INCOMPLETE)
+    archive_file = Archive(folder, f"bundle.{os.getpid()}", "")
     try:
         with slurms_source(run, facts[host]):
             index = fetch(run, facts[host], archive_file, files, lend(run, facts[host], others))
-        archive_file.name = f"{INCOMPLETE}{os.getpid()}"
         sign = signatures.signer(archive.KIND.name, run.progress.line)
-        finished = Path(archive_file.finish(manifest(run, facts[host], index, files), sign))
+        about = manifest(run, facts[host], index, files)
+        archive_file.finish(about, sign, over=path.name, mode=atomic_file.READABLE_BY_ALL)
     finally:
         archive_file.abandon()
-    finished.chmod(READABLE_BY_ALL)
-    return finished.replace(path)
+    return path
 
 
 @contextmanager

@@ -242,5 +242,7 @@ def test_a_directory_of_backups_that_somebody_else_made_beforehand_is_refused(tm
     (tmp_path / "cluster.yaml").touch()
     (tmp_path / "cluster.backups").mkdir()
     os.chown(tmp_path / "cluster.backups", 4242, 4242)
-    with pytest.raises(InputError, match=r"cluster\.backups belongs to another user \(UID 4242\), so no backup"):
+    with pytest.raises(
+        InputError, match=r"cluster\.backups belongs to another user \(UID 4242\), so nothing is written there"
+    ):
         make_directory(tmp_path / "cluster.yaml")

@@ -19,11 +19,12 @@ import json
 import os
 import tarfile
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
 from slurmfab.on_hosts.agent.backup import encryption
 from slurmfab.on_hosts.agent.backup.encryption import AgeProcess
-from slurmfab.on_hosts.agent.core.replace import sync
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
+from slurmfab.on_hosts.agent.core.safe_paths import FILE_FLAGS, Folder, Opened, at, open_folder
 
 FORMAT = 1  # version of the format, stored in the manifest
 
@@ -82,16 +83,26 @@ def unpacked_most(packed: int) -> int:
 
 
 class Archive:
-    """A backup file that is being written in its owner's directory, encrypted to recipients if there are any."""
+    """A backup file that is being written in its owner's directory, encrypted to recipients if there are any.
 
-    def __init__(self, directory: str, name: str, suffix: str = SUFFIX, recipients: Sequence[str] = ()) -> None:
-        self.directory = directory
+    `directory`: also open, and closed with the archive then.
+    """
+
+    def __init__(
+        self, directory: Union[str, Folder], name: str, suffix: str = SUFFIX, recipients: Sequence[str] = ()
+    ) -> None:
+        self.folder = open_folder(os.path.abspath(directory)) if isinstance(directory, str) else directory
         self.recipients = tuple(recipients)
         self.name = name
         self.suffix = suffix
         self.parts: Dict[str, Dict[str, Any]] = {}
-        self.new = os.path.join(directory, "%s%s.%s" % (UNFINISHED, name, os.urandom(4).hex()))
-        descriptor = os.open(self.new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        self.new = "%s%s.%s" % (UNFINISHED, name, os.urandom(4).hex())
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | FILE_FLAGS
+        try:
+            descriptor = os.open(self.new, flags, 0o600, dir_fd=self.folder.descriptor)
+        except OSError as error:
+            self.folder.close()
+            raise at(error, self.folder.place(self.new)) from None
         self.file = os.fdopen(descriptor, "w+b")
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.header = 0
@@ -147,8 +158,17 @@ class Archive:
         self.write(data)
         self.end(name, about)
 
-    def finish(self, about: Mapping[str, Any], sign: Optional[Callable[[bytes], bytes]] = None) -> str:
-        """Write and sign the manifest, and name the file, with a number if the name is taken; its path."""
+    def finish(
+        self,
+        about: Mapping[str, Any],
+        sign: Optional[Callable[[bytes], bytes]] = None,
+        over: str = "",
+        mode: int = 0o600,
+    ) -> str:
+        """Write and sign the manifest, and name the file, with a number if the name is taken; its path.
+
+        `over`: another name for it, also in place of an earlier file. `mode`: its permission bits from then on.
+        """
         encrypted = {"encrypted_to": list(self.recipients)} if self.recipients else {}
         manifest = {"format": FORMAT, **about, **encrypted, "parts": dict(self.parts)}
         self.recipients = ()
@@ -159,26 +179,33 @@ class Archive:
             self.add(SIGNATURE, signature)
         self.file.write(bytes(2 * BLOCK))
         self.file.flush()
+        os.fchmod(self.file.fileno(), mode)
         os.fsync(self.file.fileno())
-        self.file.close()
-        number = 1
-        while True:
-            name = self.name if number == 1 else "%s-%d" % (self.name, number)
-            path = os.path.join(self.directory, name + self.suffix)
+        name, number = over or self.name + self.suffix, 1
+        if over:
+            self.folder.rename(self.new, over)
+        while not over:
             try:
-                take_name(self.new, path)
+                self.folder.take_name(self.new, name)
+                break
             except FileExistsError:
                 number += 1
-                continue
-            sync(os.path.abspath(self.directory))
-            return path
+                name = "%s-%d%s" % (self.name, number, self.suffix)
+        named, path = self.folder.find(name), self.folder.place(name)
+        if named is None or not os.path.samestat(named, os.fstat(self.file.fileno())):
+            raise OSError(errno.ESTALE, "somebody has put another file in its place", path)
+        self.folder.sync()
+        self.file.close()
+        self.folder.close()
+        return path
 
     def abandon(self) -> None:
         """Remove the file, unless it was finished."""
         self.stop()
-        self.file.close()
-        if os.path.lexists(self.new):
-            os.unlink(self.new)
+        if not self.file.closed:
+            self.file.close()
+            self.folder.unlink(self.new)
+            self.folder.close()
 
     def stop(self) -> None:
         """End the program that the present part goes through, if there is one."""
@@ -187,27 +214,22 @@ class Archive:
             self.age = None
 
 
-def take_name(new: str, path: str) -> None:
-    """Rename a file to a name that does not exist yet. Raises FileExistsError if the name is taken."""
-    try:
-        os.link(new, path)
-        os.unlink(new)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
-            raise
-        # Some file systems have no hard links.
-        if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
-        os.rename(new, path)
+def sweep(directory: str) -> None:
+    """Remove unfinished archives of killed processes from a directory."""
+    with open_folder(os.path.abspath(directory)) as folder:
+        sweep_in(folder)
 
 
-def sweep(directory: str, beginning: str = UNFINISHED) -> None:
+def sweep_in(folder: Folder, beginning: str = UNFINISHED) -> None:
     """Remove unfinished files so named of killed processes; running ones hold locks (flock(2))."""
-    for name in os.listdir(directory):
+    for name in folder.names():
         if name.startswith(beginning):
-            with contextlib.suppress(OSError), open(os.path.join(directory, name), "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(file.name)
+            with contextlib.suppress(OSError, ResourceFailed):
+                descriptor = folder.open(name)
+                if descriptor is not None:
+                    with Opened(descriptor):
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        folder.unlink(name)
 
 
 def header(name: str, size: int, when: float) -> bytes:
