@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Mapping
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from slurmfab.base import exit_codes
+from slurmfab.base import atomic_file, bounded_file, exit_codes
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
@@ -18,8 +19,10 @@ from slurmfab.core.engine import converge, session
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output
 from slurmfab.core.plan.plan import make_plan
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 
 RUNS = ("make-cluster",)  # files that are programs
+MOST_BYTES = 4 << 30  # size of the largest package beside the cluster file
 
 
 def write_cluster(cluster: str, to: str, output: Output) -> int:
@@ -47,6 +50,8 @@ def refuse_place(place: Path) -> None:
         raise InputError(f"{place} exists and is not empty. Name another directory: --to.")
     if not place.absolute().parent.is_dir():
         raise InputError(f"{place.absolute().parent} does not exist. Make it, or name another directory: --to.")
+    with atomic_file.refusing(place), atomic_file.opened_parent(place)[0] as parent:
+        atomic_file.refuse_open_to_all(parent)
 
 
 def refuse_others(differing: list[str], failed: Mapping[str, Exception]) -> None:
@@ -61,21 +66,36 @@ def refuse_others(differing: list[str], failed: Mapping[str, Exception]) -> None
 def write_files(ejected: Ejected, place: Path) -> None:
     """Write the directory, whole or not at all; for its owner alone. Raises InputError if that is not possible."""
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.absolute().parent) as folder:
-            made = Path(folder) / "files"
-            for name in (*ejected.files, *ejected.copies):
-                (made / name).parent.mkdir(parents=True, exist_ok=True)
-            for name, text in ejected.files.items():
-                (made / name).write_text(text, encoding="utf-8", errors="surrogateescape")
-                (made / name).chmod(0o700 if name in RUNS else 0o600)
-            for name, path in ejected.copies.items():
-                shutil.copyfile(path, made / name)
-            made.chmod(0o700)
-            if place.exists():
-                place.rmdir()
-            made.rename(place)
-    except OSError as error:
-        raise InputError(f"The scripts cannot be written to {place}: {error.strerror or error}.") from error
+        parent, name = atomic_file.opened_parent(place)
+        with parent:
+            atomic_file.refuse_open_to_all(parent)
+            new = f".{name}.{secrets.token_hex(4)}"
+            with parent.make(new, 0o700) as made:
+                try:
+                    atomic_file.write_new(made, contents(ejected))
+                    if parent.find(name):
+                        os.rmdir(name, dir_fd=parent.descriptor)
+                    parent.rename(new, name)
+                except BaseException:
+                    for one in made.names():
+                        made.remove(one)
+                    with suppress(OSError):
+                        os.rmdir(new, dir_fd=parent.descriptor)
+                    raise
+                named = parent.find(name)
+                if named is None or not os.path.samestat(named, made.status):
+                    raise InputError(f"Somebody has put another directory in the place of {place}: do not use it.")
+    except (OSError, ResourceFailed) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"The scripts cannot be written to {place}: {why}.") from error
+
+
+def contents(ejected: Ejected) -> Iterator[tuple[str, bytes, int]]:
+    """Paths of the files in the directory, with contents and modes."""
+    for name, text in ejected.files.items():
+        yield name, text.encode(errors="surrogateescape"), 0o700 if name in RUNS else 0o600
+    for name, path in ejected.copies.items():
+        yield name, bounded_file.read(path, MOST_BYTES), 0o600
 
 
 def tell(made: Ejected, place: Path, output: Output) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from slurmfab.base import atomic_file
 from slurmfab.base.errors import ClusterFileError, InputError, SlurmfabError
+from slurmfab.base.own_directory import own_directory
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading, schema_file, shared_files
 from slurmfab.cluster.inventory import lock as locks
@@ -36,37 +35,35 @@ def write(path: Path, takeover: Takeover, lock_of: Callable[[Inventory], Lock]) 
     `takeover`: what is written. Returns the new cluster, as the files have it. Raises InputError if one of the files
     exists already, or cannot be written; then none is.
     """
-    target = Path(os.path.realpath(path))
-    with shared_files.exclusively(path), staging(target.parent) as directory:
-        contents = {target.name: (schema_file.modeline(target) + takeover.text).encode(), **takeover.files}
-        for name, content in contents.items():
-            put(directory / safe(name), content, EXECUTABLE if name in takeover.programs else PLAIN)
-        known = read_back(directory / target.name, path)
-        text = locks.text_of(lock_of(known))
-        names = [*contents, loading.lock_path(target).name]
-        put(directory / names[-1], text.encode(), PLAIN)
-        loading.load(directory / target.name)
-        move_all(directory, target.parent, names)
+    with shared_files.exclusively(path):
+        with atomic_file.refusing(path, "Nothing was written."):
+            folder, name = atomic_file.opened_parent(path, through_link=True, make=True)
+            with folder, own_directory("import") as staged:
+                atomic_file.refuse_open_to_all(folder)
+                target = Path(folder.place(name))
+                contents = {name: (schema_file.modeline(target) + takeover.text).encode(), **takeover.files}
+                modes = {one: EXECUTABLE if one in takeover.programs else PLAIN for one in contents}
+                for one, content in contents.items():
+                    (staged / safe(one)).parent.mkdir(parents=True, exist_ok=True)
+                    (staged / one).write_bytes(content)
+                    (staged / one).chmod(modes[one])
+                lock = loading.lock_path(staged / name)
+                contents[lock.name] = locks.text_of(lock_of(read_back(staged / name, path))).encode()
+                lock.write_bytes(contents[lock.name])
+                loading.load(staged / name)
+                there = [str(target.parent / one) for one in contents if os.path.lexists(target.parent / one)]
+                if there:
+                    raise InputError(
+                        f"{', '.join(there)}: there already, and an import writes new files only. Move it away, or "
+                        f"import into another directory: {FAB} import --cluster DIRECTORY/cluster.yaml. Nothing was "
+                        "written."
+                    )
+                atomic_file.write_new(
+                    folder, ((one, content, modes.get(one, PLAIN)) for one, content in contents.items())
+                )
         known = loading.load(path)
         schema_file.provide(path, known.lock)
     return known
-
-
-class staging:
-    """A new directory beside the files that are to be written, in a `with` block; it is removed at its end."""
-
-    def __init__(self, parent: Path) -> None:
-        self.parent = parent
-
-    def __enter__(self) -> Path:
-        try:
-            self.directory = Path(tempfile.mkdtemp(prefix=".slurmfab-import-", dir=self.parent))
-        except OSError as error:
-            raise InputError(f"{self.parent} cannot be written: {error.strerror}. Nothing was written.") from error
-        return self.directory
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def safe(name: str) -> str:
@@ -75,16 +72,6 @@ def safe(name: str) -> str:
     if not parts or name.startswith("/") or ".." in parts:
         raise SlurmfabError(f"{name!r} is no path beside the cluster file. This is a bug; please report it.")
     return name
-
-
-def put(path: Path, content: bytes, mode: int) -> None:
-    """Write a new file. Raises InputError if it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        path.chmod(mode)
-    except OSError as error:
-        raise InputError(f"{path.name} cannot be written: {error.strerror}. Nothing was written.") from error
 
 
 def read_back(staged: Path, path: Path) -> Inventory:
@@ -97,40 +84,6 @@ def read_back(staged: Path, path: Path) -> Inventory:
             f"The cluster file that was made of this cluster has mistakes:\n{lines}\nThis is a bug; please report it, "
             "with slurm.conf but without passwords. Nothing was written."
         ) from error
-
-
-def move_all(source: Path, target: Path, names: list[str]) -> None:
-    """Move files within a file system, all or none, replacing none; InputError if one exists or cannot move."""
-    there = [str(target / name) for name in names if os.path.lexists(target / name)]
-    if there:
-        raise InputError(
-            f"{', '.join(there)}: there already, and an import writes new files only. Move it away, or import into "
-            f"another directory: {FAB} import --cluster DIRECTORY/cluster.yaml. Nothing was written."
-        )
-    moved: list[Path] = []
-    made: list[Path] = []
-    try:
-        for name in names:
-            made += new_folders(target / name, target)
-            (source / name).rename(target / name)
-            moved.append(target / name)
-    except BaseException as error:
-        for path in moved:
-            path.unlink(missing_ok=True)
-        for folder in reversed(made):
-            with suppress(OSError):
-                folder.rmdir()
-        if isinstance(error, OSError):
-            raise InputError(f"{target} cannot be written: {error.strerror}. Nothing was written.") from error
-        raise
-
-
-def new_folders(path: Path, top: Path) -> list[Path]:
-    """Make the directories above a file, and return those that were missing, the uppermost first."""
-    missing = [folder for folder in path.parents if folder.is_relative_to(top) and not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir()
-    return missing[::-1]
 
 
 def file_names(path: Path, files: Mapping[str, bytes]) -> list[Path]:
