@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, lru_cache, wraps
 from pathlib import Path
 from threading import local
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import StrictUndefined, Template, nodes
 from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
@@ -31,6 +31,7 @@ SLOW = ("pprint", "striptags", "sum", "urlize", "wordwrap", "xmlattr")
 """Filters whose time grows faster than their input, which no look at the time can end (Jinja 3.1)."""
 
 _NAME = "<template>"  # as Jinja2 calls a template without a file
+Value = TypeVar("Value")
 _run = local()  # `end`: the time of the processor at which the present template is refused
 
 
@@ -76,7 +77,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 ROUNDS = "rounds of a loop"  # the name of a filter, which no template can spell
 
 
-def rounds(values: Iterable[object]) -> Iterator[object]:
+def rounds(values: Iterable[Value]) -> Iterator[Value]:
     """Yield the values of a loop while there is time."""
     for value in values:
         look_at_time()
