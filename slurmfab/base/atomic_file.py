@@ -134,29 +134,22 @@ def require_writable(path: Path, option: str) -> None:
     """
     import tempfile  # slow to import, and most runs write no such file
 
-    place = path.absolute()
-    while True:
-        try:
-            folder, name = opened_parent(place, through_link=True)
-            break
-        except FileNotFoundError:
-            place = place.parent
-        except (OSError, ResourceFailed) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise InputError(
-                f"{option} {path}: it cannot be written: {why}. Nothing was done; give another file name."
-            ) from error
-    with folder:
-        found = folder.find(name) if place == path.absolute() else None
-        if found and not stat.S_ISREG(found.st_mode):
-            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
-            raise InputError(f"{option} {path}: this is {kind}. Nothing was done; give another file name.")
-        try:
-            with tempfile.TemporaryFile(dir=f"/proc/self/fd/{folder.descriptor}"):
-                return
-        except OSError as error:
-            why = f"it cannot be written: {error.strerror}"
-            raise InputError(f"{option} {path}: {why}. Nothing was done; give another file name.") from error
+    place = there = path.absolute()
+    try:
+        while True:
+            with suppress(FileNotFoundError):
+                folder, name = opened_parent(there, through_link=True)
+                break
+            there = there.parent
+        with folder:
+            found = folder.find(name) if there == place else None
+            if found is None or stat.S_ISREG(found.st_mode):
+                with tempfile.TemporaryFile(dir=f"/proc/self/fd/{folder.descriptor}"):
+                    return
+            why = f"this is {'a folder' if stat.S_ISDIR(found.st_mode) else 'not a regular file'}"
+    except (OSError, ResourceFailed) as error:
+        why = f"it cannot be written: {error.strerror if isinstance(error, OSError) else error}"
+    raise InputError(f"{option} {path}: {why.rstrip('.')}. Nothing was done; give another file name.")
 
 
 def refuse_link(path: Path) -> None:
@@ -169,7 +162,10 @@ def refuse_open_to_all(folder: Folder) -> None:
     """Refuse, by InputError, a directory in which everybody may exchange what is written there."""
     if folder.status.st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
         how = access_shown(folder.status)
-        raise InputError(f"Everybody may exchange what is in {folder.path} ({how}): chmod o-w {folder.path}")
+        raise InputError(
+            f"Everybody may exchange what is in {folder.path} ({how}), so nothing is written there. Take that right "
+            f"away: chmod o-w {folder.path}"
+        )
 
 
 def write(
