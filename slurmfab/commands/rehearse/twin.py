@@ -48,7 +48,7 @@ LEFT_OUT: Mapping[str, str] = {
 
 ALWAYS_UNKNOWN = (
     "hardware: CPUs, memory and disks are this machine's, and GPUs are stand-ins",
-    "networks: speed, switches, firewalls between hosts",
+    "networks: speed, switches, firewalls between hosts, ports below 1024, which all users may open there",
 )
 """What no rehearsal can tell."""
 
