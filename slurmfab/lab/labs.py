@@ -70,6 +70,11 @@ def up(
     if not names():
         needs.require()
         tuple(map(progress, needs.remarks()))
+    if spec.like and not spec.private_users and (other := needs.of_others(needs.FIRST_UID)):
+        progress(
+            f"{other} of this machine has the UID of the lab's user ({needs.FIRST_UID}), and may become root of its "
+            "hosts, and so of this machine, while it is up."
+        )
     needs.ensure_room(progress)
     tree = Path(origin.base) if origin else base.ensure(spec.suite, progress)
     if spec.newer_slurm:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import subprocess
 import tempfile
@@ -112,6 +113,7 @@ nft 'add rule ip lab_try out ip saddr 192.0.2.0/24 masquerade'
 """
 """Shell script that makes, in a network namespace of its own, all kinds of things that a lab's network consists of."""
 
+FIRST_UID = 1000  # of the first user that useradd makes, also on a look-alike of Ubuntu
 LEAST_MEMORY = 2 << 30  # bytes of memory with which a lab of three hosts deploys; less is told
 
 
@@ -146,6 +148,19 @@ def _control_groups(directories: tuple[Path, ...]) -> Iterator[str]:
     shut = [str(directory.parent) for directory in directories if not os.access(directory.parent, os.W_OK)]
     if shut:
         yield f"No control groups can be made in {shut[0]}. {CONTAINER}"
+
+
+def of_others(uid: int) -> str:
+    """The name of a user of this machine with this UID, unless that is who called sudo; empty for none.
+
+    Who has the UID of a user on a lab's host reaches that user's files through /proc, and root of the host by its sudo.
+    """
+    if str(uid) == os.environ.get("SUDO_UID"):
+        return ""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
 
 
 def remarks() -> Iterator[str]:

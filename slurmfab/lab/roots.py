@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 import shutil
@@ -11,7 +12,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from slurmfab.base.errors import LabError
-from slurmfab.lab import disks, mounts, private_users, slurm_repository, ubuntu_like
+from slurmfab.lab import disks, mounts, needs, private_users, slurm_repository, ubuntu_like
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import HostLayout, LabLayout
 from slurmfab.lab.network import gateway, resolver_text
@@ -170,7 +171,8 @@ def _let_in(state: LabState, host: HostLayout) -> None:
     """Allow logins with the lab's key, as root or as a new user with sudo."""
     user, home = state.spec.ssh_user, host.root / "root"
     if user != "root":
-        call([*INSIDE, str(host.root), "useradd", "--create-home", "--shell", "/bin/bash", user])
+        uid = next(uid for uid in itertools.count(needs.FIRST_UID) if not needs.of_others(uid))
+        call([*INSIDE, str(host.root), "useradd", "--uid", str(uid), "--create-home", "--shell", "/bin/bash", user])
         home = host.root / "home" / user
         asks = state.spec.sudo_password
         if asks:

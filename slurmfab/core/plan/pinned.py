@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_SPOOL
@@ -33,13 +34,14 @@ def pin(
     installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
     now = installed or lock.slurm
     hosts = of_other_series(lock, now)
+    shared = shared_keys(hosts, facts)
     for name, fact in facts.items():
         old = hosts.get(name, HostLock())
         divided = mig.pinned(cluster, name, old, hardware_changes.pinned(cluster, name, old, fact), fact)
         hosts[name] = replace(
             old,
             hostname=old.hostname or fact.hostname,
-            host_keys=pinned_keys(old.host_keys, fact.ssh_host_keys),
+            host_keys=pinned_keys(old.host_keys, fact.ssh_host_keys, shared),
             hardware=counted(old, fact),
             kernel=kernel_count(old, fact),
             gpus=divided.gpus,
@@ -141,6 +143,21 @@ def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
     }
 
 
-def pinned_keys(old: Mapping[str, str], shown: Mapping[str, str]) -> Mapping[str, str]:
-    """The host keys for the lock, base64 by type: those that a host tells of join the pinned one."""
-    return shown if len(old) <= 1 and old.items() <= shown.items() and shown else old
+def shared_keys(hosts: Mapping[str, HostLock], facts: Mapping[str, HostFacts]) -> frozenset[tuple[str, str]]:
+    """The SSH host keys that several hosts tell of, or have in the lock: at most one of them has it."""
+    told = {name: {*one.host_keys.items()} for name, one in hosts.items()}
+    for name, fact in facts.items():
+        told.setdefault(name, set()).update(fact.ssh_host_keys.items())
+    count = Counter(key for keys in told.values() for key in keys)
+    return frozenset(key for key, times in count.items() if times > 1)
+
+
+def pinned_keys(
+    old: Mapping[str, str], told: Mapping[str, str], shared: Collection[tuple[str, str]] = ()
+) -> Mapping[str, str]:
+    """The host keys for the lock, base64 by type: those that a host alone tells of join the pinned one.
+
+    `shared`: those that others tell of, too.
+    """
+    own = {kind: key for kind, key in told.items() if (kind, key) not in shared or old.get(kind) == key}
+    return own if len(old) <= 1 and old.items() <= own.items() and own else old

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 from slurmfab.lab import needs
 
@@ -39,3 +40,12 @@ def test_firewalls_when_one_drops_what_is_forwarded_then_its_chain_and_the_rules
     (told,) = needs._firewalls(json.dumps(CHAINS))
     assert "chain ip filter FORWARD" in told
     assert "nft insert rule ip filter FORWARD iifname 'sf-*' accept" in told
+
+
+def test_a_uid_of_a_user_of_this_machine_is_anothers_unless_that_user_called_sudo(monkeypatch):
+    users = {1000: "ann"}
+    monkeypatch.setattr(needs.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=users[uid]))
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    assert (needs.of_others(1000), needs.of_others(1001)) == ("ann", "")
+    monkeypatch.setenv("SUDO_UID", "1000")
+    assert needs.of_others(1000) == ""

@@ -11,7 +11,7 @@ from support import SMALL, THREE_HOSTS, USABLE, cluster, facts_of, host_facts, p
 from slurmfab.base.errors import InputError
 from slurmfab.cluster.facts import Cgroup, Gpu, Hardware, weakest
 from slurmfab.cluster.inventory.lock import HostLock, Lock
-from slurmfab.core.plan.pinned import pin, pinned_keys
+from slurmfab.core.plan.pinned import pin, pinned_keys, shared_keys
 from slurmfab.core.plan.preflight.configuration import refuse_other_cluster, refuse_unknown_keys
 
 
@@ -194,6 +194,17 @@ def test_a_controller_that_does_not_answer_changes_nothing_about_mail() -> None:
     known = facts_of(two, prepared, mail_program="/usr/bin/mail")
     answering = {host: facts for host, facts in known.items() if host != "n1"}
     assert plan_input(two, answering, known).files == plan_input(two, known).files
+
+
+def test_a_host_key_that_another_host_tells_of_too_then_joins_nobodys() -> None:
+    own, other = {"ssh-ed25519": "a", "ssh-rsa": "b"}, {"ssh-ed25519": "c", "ssh-rsa": "b"}
+    hosts = {"n1": HostLock(host_keys={"ssh-ed25519": "a"}), "n2": HostLock(host_keys={"ssh-ed25519": "c"})}
+    shared = shared_keys(hosts, {"n1": prepared("n1", ssh_host_keys=own), "n2": prepared("n2", ssh_host_keys=other)})
+    assert pinned_keys(hosts["n2"].host_keys, other, shared) == {"ssh-ed25519": "c"}
+    known = {"n1": HostLock(host_keys=own)}
+    later = shared_keys(known, {"n2": prepared("n2", ssh_host_keys=other)})
+    assert pinned_keys({"ssh-ed25519": "c"}, other, later) == {"ssh-ed25519": "c"}
+    assert pinned_keys(own, own, later) == own
 
 
 @pytest.mark.parametrize(

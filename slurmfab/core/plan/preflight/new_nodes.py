@@ -46,7 +46,9 @@ def same_machine(known: Inventory, grown: Cluster, host: str, fact: HostFacts) -
         member = known.lock.hosts.get(name)
         if member is None or name == host:
             continue
-        if set(member.host_keys.items()) & set(fact.ssh_host_keys.items()):
+        # One key may be told by who does not have it; a copy of a disk has all keys of the other.
+        common = member.host_keys.keys() & fact.ssh_host_keys.keys()
+        if common and all(member.host_keys[kind] == fact.ssh_host_keys[kind] for kind in common):
             return (
                 f"it has the SSH host key of {name}: it is the same machine, or a copy of its disk. A copy needs "
                 "keys of its own: rm /etc/ssh/ssh_host_*_key*; ssh-keygen -A; systemctl restart ssh."

@@ -209,16 +209,10 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
         told = (one for text in texts for one in entries(line, where, text, [*attributes.values()], MOST_ENTRIES))
         for values in told:
             if TOO_LARGE in values:
-                found.append("%s %s has %s" % (kind, printable(values[TOO_LARGE][0]), "more than 1 MiB"))
+                found.append("%s %s has more than 1 MiB" % (kind, printable(values[TOO_LARGE][0])))
                 continue
             called = values.get(attributes["name"].lower()) or ["?"]
-            reasons = [
-                "the %s %s%s" % (what.upper(), value, " of %s" % whose if whose else BELOW)
-                for what in ("uid", "gid")
-                for value in (values.get(attributes[what].lower(), []) if what in attributes else [])
-                for first, last, whose in taken[what]
-                if first <= as_number(value) <= last
-            ]
+            reasons = taken_numbers(values, attributes, taken)
             is_later = not {*called} & {*guard["meant"]}
             reasons += [
                 A_NAME
@@ -230,6 +224,19 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
             if reasons and not {*called} & {*guard["ignored"]}:
                 found.append("%s %s has %s" % (kind, printable(called[0]), reasons[0]))
     return [*dict.fromkeys(found)]
+
+
+def taken_numbers(
+    values: Mapping[str, List[str]], attributes: Mapping[str, str], taken: Mapping[str, List[Tuple[int, int, str]]]
+) -> List[str]:
+    """The numbers of an entry that are taken, each with whose it is."""
+    return [
+        "the %s %s%s" % (what.upper(), value, " of %s" % whose if whose else BELOW)
+        for what in ("uid", "gid")
+        for value in (values.get(attributes[what].lower(), []) if what in attributes else [])
+        for first, last, whose in taken[what]
+        if first <= as_number(value) <= last
+    ]
 
 
 def folded(name: str) -> str:

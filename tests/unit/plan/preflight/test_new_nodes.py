@@ -53,6 +53,16 @@ def test_a_host_that_would_do_harm_when_it_wants_to_join_then_it_is_told_why(
         refuse_unsuited(known(), cluster(grown), {"n3": fact})
 
 
+def test_a_host_with_all_keys_of_a_member_is_refused_and_one_with_a_key_that_a_member_claims_is_not() -> None:
+    own, claimed = {"ssh-ed25519": "own", "ssh-rsa": "b"}, {"ssh-ed25519": "host+key+of+n1", "ssh-rsa": "b"}
+    before = known()
+    liar = dataclasses.replace(before.lock.hosts["n1"], host_keys=claimed)
+    lied = dataclasses.replace(before, lock=dataclasses.replace(before.lock, hosts={**before.lock.hosts, "n1": liar}))
+    assert unsuited(lied, cluster(GROWN), "n3", host_facts("n3", ssh_host_keys=own)) == ""
+    copy = host_facts("n3", ssh_host_keys={**claimed, "ecdsa-sha2-nistp256": "c"})
+    assert "the SSH host key of n1" in unsuited(lied, cluster(GROWN), "n3", copy)
+
+
 @pytest.mark.parametrize(
     "fact",
     [
