@@ -6,9 +6,11 @@ as a module, for this program or a Python that it starts, and not as a program t
 # Without annotations of the future, whose module would be looked for before `shut_out` has made that safe.
 
 import os
+import pwd
 import sys
 from contextlib import suppress
 
+USER_NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")  # variables that getpass.getuser looks at
 INSTALLED = ("site-packages", "dist-packages")  # names of directories of installed modules
 
 _CHILD = (
@@ -32,6 +34,13 @@ def shut_out(*directories: str) -> None:
         os.environ["PATH"] = os.pathsep.join(programs) or os.defpath
     if sys.pycache_prefix and not os.path.isabs(sys.pycache_prefix):
         sys.pycache_prefix = None
+    if not os.path.isabs(os.path.expanduser("~")):  # a number without a user, as in containers: "~" is a file here
+        os.environ["HOME"] = "/"
+    if not any(os.environ.get(name) for name in USER_NAMES):
+        try:
+            pwd.getpwuid(os.getuid())
+        except KeyError:
+            os.environ["LOGNAME"] = str(os.getuid())
     os.umask(os.umask(0o077) | 0o022)
     close_kept_modules()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import inspect
 import re
 import shlex
@@ -198,3 +199,21 @@ def templates() -> dict[str, str]:
     """The texts of templates, by name."""
     top = Path(__file__).parents[2] / "templates"
     return {path.name: path.read_text(errors="replace") for path in top.rglob("*.j2")}
+
+
+@pytest.mark.parametrize("home", [None, "", "."])
+def test_a_directory_that_is_called_as_the_home_is_not_the_home_of_a_user_without_one(
+    monkeypatch: pytest.MonkeyPatch, home: str | None
+) -> None:
+    def nobody(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("HOME", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    surroundings.shut_out()
+    assert Path("~/.fabric.py").expanduser() == Path("/.fabric.py")
+    assert getpass.getuser().isdigit()
