@@ -92,7 +92,8 @@ def find_controller(contact: Contact, answers: dict[str, Any], start: str, progr
     for _ in range(MOST_STEPS):
         name, address = controllers_of(parse(answers[start]["slurm_conf"]))[0]
         found = met_as(contact, name, address)
-        if found == start or is_itself(contact, answers, start, name):
+        is_other = is_address(address) and contact.is_elsewhere(start, address)
+        if found == start or (is_itself(contact, answers, start, name) and not is_other):
             return start
         if not found:
             progress.line(f"{start} is a host of the cluster whose controller is {name}; going on with {name}.")
@@ -138,6 +139,8 @@ def meet_controller(
 def met_as(contact: Contact, name: str, address: str) -> str:
     """The host that was met and is the one with this name and address in slurm.conf; empty for none."""
     host = contact.host_of((address,)) if address and address != name else ""
+    if host and is_address(address) and contact.is_elsewhere(host, address):
+        return ""
     # An address by which SSH cannot tell, such as a name with a domain, leaves the host's own name.
     return host or ("" if is_address(address) and address != name else contact.host_of((name, short(name))))
 
@@ -155,13 +158,17 @@ def meet_members(
     wanted = {name: one for name, one in known.hosts.items() if one.is_asked}
     met = {name: found for name, one in wanted.items() if (found := same_host(contact, one, own))}
     met[known.controller] = controller
-    others = {name: one for name, one in wanted.items() if name not in met}
-    unresolved = sorted({one.address for one in others.values() if not is_address(one.address)})
+    unresolved = sorted(
+        {one.address for name, one in wanted.items() if name != known.controller and not is_address(one.address)}
+    )
     resolved = contact.ask([controller], "addresses", names=unresolved) if unresolved else {}
     targets: dict[str, Target] = {}
-    for name, one in others.items():
+    for name, one in wanted.items():
         address = one.address if is_address(one.address) else first_of(resolved, one.address)
-        targets[name] = found_target(name, address, contact.ssh)
+        is_met = name in met and (met[name] == controller or not (address and contact.is_elsewhere(met[name], address)))
+        if not is_met:
+            targets[name] = found_target(name, address, contact.ssh)
+    met = {name: found for name, found in met.items() if name not in targets}
     if targets:
         with progress.during("asking", targets):
             contact.meet(targets.values())

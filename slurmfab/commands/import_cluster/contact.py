@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slurmfab.base.errors import HostError
+from slurmfab.base.errors import HostError, HostKeyChanged
 from slurmfab.base.hostlist import Endpoint
 from slurmfab.base.ip_addresses import canonical
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.commands.nodes import discovery
 from slurmfab.commands.nodes.discovery import DiscoveredHost
 from slurmfab.core.engine.requests import FACT_SELECTION
+from slurmfab.hosts.host_keys import PinnedKey
 from slurmfab.hosts.route import Route, ssh_config, to_host
 from slurmfab.hosts.session import answer_value
 from slurmfab.hosts.transport import SshTransport
@@ -89,14 +90,30 @@ class Contact:
         return answers
 
     def host_of(self, names: Iterable[str]) -> str:
-        """The host that was met and has one of these names (lower case, no domain) or addresses; empty for none."""
+        """The host that was met and has one of these names (lower case, no domain) or addresses; empty for none.
+
+        Where SSH has met it counts before what hosts say of themselves.
+        """
         wanted = set(filter(None, names))
-        for name, fact in self.facts.items():
-            route = self.targets[name].route
-            own = {fact.hostname.lower(), *map(canonical, fact.addresses), canonical(route.address.lower())}
-            if wanted & own:
-                return name
-        return ""
+        met = {name: canonical(self.targets[name].route.address.lower()) for name in self.facts}
+        told = {name: {one.hostname.lower(), *map(canonical, one.addresses)} for name, one in self.facts.items()}
+        found = [name for name, address in met.items() if address in wanted]
+        found += [name for name, own in told.items() if wanted & own]
+        return found[0] if found else ""
+
+    def is_elsewhere(self, name: str, address: str) -> bool:
+        """Whether another machine than a host that was met answers at an address, which that host says is its own.
+
+        The SSH host key that it has shown tells. Where nothing answers, as behind a gateway, its word counts.
+        """
+        shown = self.transport.policies[name].shown if name in self.transport.policies else None
+        if shown is None or canonical(self.targets[name].route.address.lower()) == canonical(address):
+            return False
+        probe = f"{name} at {address}"
+        self.transport.routes[probe] = found_target(address, address, self.ssh).route
+        self.transport.policies[probe] = PinnedKey(probe, {shown.kind: shown.base64})
+        failed = discovery.on_all([probe], self.transport.connection)[1]
+        return isinstance(failed.get(probe), HostKeyChanged)
 
     def is_one(self, name: str, other: str) -> bool:
         """Whether two names are one running host: each knows the SSH host key that the other has shown as its own.

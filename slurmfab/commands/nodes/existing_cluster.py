@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from slurmfab.base.errors import InputError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.ip_addresses import canonical
+from slurmfab.base.objections import outweighs
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import ClusterMark, HostFacts
 from slurmfab.cluster.slurm.conf_text import parse
@@ -63,23 +65,41 @@ def choose(facts: Mapping[str, HostFacts], addresses: Mapping[str, str], name: s
 
 
 def existing(facts: Mapping[str, HostFacts], addresses: Mapping[str, str]) -> tuple[str, ClusterMark] | None:
-    """The first host that a sign on any of the hosts names as controller, with that sign; `None` for none.
+    """The first host that signs name as controller, with that sign; `None` for none.
+
+    The user named the first host as the controller. Another one becomes it if the first or most hosts have that sign,
+    and not by its own word.
 
     Args:
         facts: the facts of the hosts, in the order in which the user named them.
         addresses: by host, the address by which SSH reaches it, as far as known.
+
+    Raises:
+        InputError: the signs of few hosts alone name another host than the first one.
     """
-    marks = [mark for fact in facts.values() for mark in fact.slurm_use.marks if mark.controllers and mark.cluster]
-    for mark in marks:
-        if is_unset(mark):
-            continue
+    first = next(iter(facts))
+    told = grouped(
+        ((mark.cluster.lower(), mark.controllers[0].lower()), (host, mark))
+        for host, fact in facts.items()
+        for mark in fact.slurm_use.marks
+        if mark.controllers and mark.cluster and not is_unset(mark)
+    )
+    for signs in told.values():
+        hosts, mark = {host for host, _ in signs}, signs[0][1]
         name, address = split_controller(mark.controllers[0])
         for host, fact in facts.items():
             others = {address for name, address in addresses.items() if name != host}
             own = {*map(canonical, fact.addresses)} - others | {addresses.get(host, "")} - {""}
             is_named = short(name) == short(fact.hostname.lower()) or name in own
             if is_named and (address in own or address in ("", name) or not is_dotted(address)):
-                return host, mark
+                if host == first or outweighs(hosts, first, len(facts)):
+                    return host, mark
+                raise InputError(
+                    f"{fold(hosts)}: {mark.place} there says that {host} is the controller of a cluster "
+                    f"{mark.cluster}, and neither {first} nor most hosts say so. If that is the cluster, name its "
+                    f"controller first: {FAB} deploy --hosts {host},…. Else leave out {fold(hosts)}, and see who has "
+                    "changed it. Nothing was changed."
+                )
     return None
 
 

@@ -70,6 +70,15 @@ def test_without_a_controller_among_the_hosts_the_first_founds_a_cluster_by_its_
     assert choose(facts, {}, "physics").name == "physics"
 
 
+@pytest.mark.parametrize("named", ["u3(10.0.0.3)", "u2(10.0.0.2)"], ids=["itself", "another"])
+def test_a_host_that_alone_says_that_another_than_the_first_is_the_controller_is_refused(named: str) -> None:
+    liar = host("u3", ClusterMark("/etc/slurm/slurm.conf", "alpha", (named,)), slurm_conf=CONF)
+    facts = {"u1": host("u1"), "u2": host("u2"), "u3": liar}
+    with pytest.raises(InputError, match=r"u3: .* there says that u[23] is the controller of a cluster alpha, and nei"):
+        choose(facts, {}, "")
+    assert choose({"u3": liar, "u1": facts["u1"]}, {}, "").exists is (named == "u3(10.0.0.3)")
+
+
 def test_another_name_for_a_cluster_that_exists_is_refused_and_its_own_is_not() -> None:
     assert choose(site("u1", "u2"), {}, "alpha").name == "alpha"
     with pytest.raises(InputError, match="form the cluster alpha, with the controller u1, and --name beta would"):

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 from support import host_facts
 
-from slurmfab.base.errors import HostError, InputError, SlurmfabError, Unreachable
+from slurmfab.base.errors import HostError, HostKeyChanged, InputError, SlurmfabError, Unreachable
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Ssh
-from slurmfab.commands.import_cluster.asking import find_controller, first_member, first_of
-from slurmfab.commands.import_cluster.contact import Contact, Target
+from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.commands.import_cluster.asking import find_controller, first_member, first_of, meet_members
+from slurmfab.commands.import_cluster.contact import Contact, Target, found_target
+from slurmfab.commands.import_cluster.members import members
 from slurmfab.core.engine.progress import Progress
+from slurmfab.hosts.host_keys import PinnedKey
+from slurmfab.hosts.known_hosts import HostKey
 
 
 def answer(slurm_conf: str = "", *running: str) -> dict[str, Any]:
@@ -37,6 +41,7 @@ class KnownHosts(Contact):
 
     def __init__(self, files: Mapping[str, dict[str, Any]], met: Iterable[str], lost: Iterable[str] = ()) -> None:
         super().__init__(Ssh(), accept_new=True, ask_password=None)
+        self.elsewhere: set[tuple[str, str]] = set()
         self.files = files
         self.lost = tuple(lost)
         for name in met:
@@ -58,6 +63,12 @@ class KnownHosts(Contact):
         if operation == "addresses":
             return {host: {name: ["fd83::1", "10.0.0.3"] for name in fields["names"]} for host in hosts}
         return {host: self.files[host] for host in hosts}
+
+    def is_one(self, name: str, other: str) -> bool:
+        return name == other
+
+    def is_elsewhere(self, name: str, address: str) -> bool:
+        return (name, address) in self.elsewhere
 
     def host_of(self, names: Iterable[str]) -> str:
         wanted = set(names)
@@ -102,6 +113,51 @@ def test_a_controller_that_names_itself_then_is_the_one() -> None:
 def test_a_controller_behind_an_address_that_is_not_its_own_then_is_the_one_that_runs_slurmctld() -> None:
     files = {"ctl": answer(conf("ctl(192.0.2.1)"), "slurmctld")}
     assert controller(KnownHosts(files, ["ctl"]), "ctl") == "ctl"
+
+
+def test_a_node_that_says_it_has_the_controllers_name_and_address_then_is_not_the_controller() -> None:
+    files = {"liar": answer(conf("ctl(10.0.0.4)"), "slurmctld"), "ctl": answer(conf("ctl(10.0.0.4)"), "slurmctld")}
+    hosts = KnownHosts(files, ["liar"])
+    hosts.facts["liar"] = host_facts("ctl", addresses=("10.0.0.4",))
+    assert controller(hosts, "liar") == "liar"  # where nothing else answers there, its word counts
+    hosts.elsewhere = {("liar", "10.0.0.4")}
+    assert controller(hosts, "liar") == "ctl"
+
+
+def test_a_member_whose_address_another_host_claims_then_is_met_where_it_is() -> None:
+    known = members(parse("ClusterName=a\nSlurmctldHost=ctl(10.0.0.3)\nNodeName=n1 NodeAddr=10.0.0.2\n"))
+    hosts = KnownHosts({name: answer() for name in ("ctl", "n1", "liar")}, ["ctl", "liar"])
+    hosts.facts["liar"] = host_facts("n1", addresses=("10.0.0.2",))
+    asked = ("ctl", ["ctl", "liar"])
+    assert meet_members(hosts, known, asked, Progress(io.StringIO()))["n1"] == "liar"
+    hosts.elsewhere = {("liar", "10.0.0.2")}
+    assert meet_members(hosts, known, asked, Progress(io.StringIO()))["n1"] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_elsewhere"),
+    [(None, False), (HostKeyChanged("x", "another key"), True), (Unreachable("x", "no answer."), False)],
+)
+def test_a_host_is_elsewhere_if_another_key_answers_at_the_address_that_it_claims(
+    monkeypatch: pytest.MonkeyPatch, answers: HostError | None, is_elsewhere: bool
+) -> None:
+    contact = Contact(Ssh(), accept_new=True, ask_password=None)
+    contact.targets["n1"] = found_target("n1", "10.0.0.1", Ssh())
+    contact.transport.policies["n1"] = PinnedKey("n1", {})
+    contact.transport.policies["n1"].shown = HostKey("ssh-ed25519", "a2V5")
+    asked: list[str] = []
+
+    def connect(name: str) -> None:
+        asked.append(contact.transport.routes[name].address)
+        assert contact.transport.policies[name].pinned == {"ssh-ed25519": ("a2V5",)}
+        if answers:
+            raise answers
+
+    monkeypatch.setattr(contact.transport, "connection", connect)
+    assert not contact.is_elsewhere("n1", "10.0.0.1")
+    assert asked == []
+    assert contact.is_elsewhere("n1", "10.0.0.9") is is_elsewhere
+    assert asked == ["10.0.0.9"]
 
 
 def test_an_old_slurm_conf_on_a_node_when_it_names_a_former_controller_then_the_search_goes_on() -> None:
