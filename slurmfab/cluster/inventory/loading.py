@@ -53,6 +53,8 @@ MOST_BYTES = 16 * 1024 * 1024
 
 MOST_SHOWN = 5  # how many other cluster files a message names
 
+HIDDEN_END = re.compile(rb"\r(?!\n)")  # behind a comment, what comes next is none for YAML (1.1, 5.4)
+
 lock_path = shared_files.lock_path
 named_path = file_named.file_named
 default_path = file_named.default_path
@@ -116,7 +118,13 @@ def read_text(path: Path) -> str:
 
 
 def text_of(data: bytes, where: str) -> str:
-    """The text in the bytes of a cluster file. Raises InputError if it is not UTF-8."""
+    """The text in the bytes of a cluster file. Raises InputError if it is not UTF-8, or has hidden ends of lines."""
+    hidden = HIDDEN_END.search(data)
+    if hidden:
+        line = data[: hidden.start()].count(b"\n") + 1
+        raise InputError(
+            f"{where}:{line}: a carriage return ends a line here for YAML, and editors may not show it; remove it."
+        )
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -385,6 +385,14 @@ def test_load_when_the_file_is_not_utf8_then_it_names_the_line(tmp_path):
         loading.load(path)
 
 
+def test_load_when_a_comment_hides_the_end_of_its_line_then_it_names_the_line(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_bytes(b"cluster: x\r\n# a comment\rusers: [{name: eve, sudo: yes}]\n")
+
+    with pytest.raises(InputError, match=r"cluster\.yaml:2: a carriage return ends a line here"):
+        loading.load(path)
+
+
 def test_load_when_a_lock_lies_beside_then_it_comes_along(tmp_path):
     path = tmp_path / "cluster.yaml"
     path.write_text(GOOD)
