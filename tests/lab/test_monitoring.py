@@ -124,6 +124,15 @@ def test_figures_of_users_who_own_directories_in_var_lib_then_are_told_by_no_exp
         watched.lab.on(host, "rm -rf /var/lib/slurm/node-exporter /var/lib/munge/node-exporter")
 
 
+def test_a_host_with_more_figures_than_any_has_counts_as_down(watched: Watched) -> None:
+    own = "/var/lib/slurmfab/node-exporter/own.prom"
+    watched.lab.on("n2", f"seq 20001 | sed 's/.*/own_figure{{n=\"&\"}} 1/' > {own}.new && mv {own}.new {own}")
+    eventually(lambda: watched.value('up{instance="n2",job="node"}') == 0, "n2 is left out", MINUTE)
+    assert watched.ask('own_figure{instance="n2"}') == []
+    watched.lab.on("n2", f"rm {own}")
+    eventually(lambda: watched.value('up{instance="n2",job="node"}') == 1, "n2 is heard again", MINUTE)
+
+
 def test_figures_when_slurmctld_is_silent_then_they_say_so(watched: Watched) -> None:
     watched.lab.on("ctl", "systemctl stop slurmctld")
     # The timer may have begun to gather the figures while slurmctld still answered.

@@ -178,6 +178,9 @@ def choose(cluster: Cluster, facts: Mapping[str, HostFacts], pinned: Numbers, co
     complaints: list[Objection | str] = []
     for name in owners(chosen):
         complaints += (one._replace(proposers=proposers(name)) for one in conflicts(name, chosen, facts))
+    if used.is_exhausted:
+        none = f"no number from {CANDIDATES.start} to {CANDIDATES.stop - 1} is free for another user"
+        complaints.append(Objection(used.holders(), none, about=NUMBERS) if used.holders() else none)
     for what, names in given_twice({**pinned, **chosen}):
         hosts = proposers(*names) or used.holders()
         complaints.append(Objection(hosts, what, about=NUMBERS) if hosts else what)
@@ -202,10 +205,12 @@ class UsedNumbers:
             for host, fact in facts.items()
         }
         self.numbers = set(more).union(*self.of_hosts.values())
+        self.is_exhausted = False
 
     def assign(self) -> int:
         """Assign the first free number."""
         free = next((number for number in CANDIDATES if number not in self.numbers), CANDIDATES.stop)
+        self.is_exhausted |= free == CANDIDATES.stop
         self.numbers.add(free)
         return free
 

@@ -11,7 +11,15 @@ from slurmfab.base.errors import IdConflict
 from slurmfab.cluster.facts import Account, HostFacts
 from slurmfab.cluster.inventory import people_ids
 from slurmfab.cluster.inventory.lock import Lock
-from slurmfab.cluster.inventory.people_ids import choose, decide, former, names_of, refuse_partial, still_leaving
+from slurmfab.cluster.inventory.people_ids import (
+    CANDIDATES,
+    choose,
+    decide,
+    former,
+    names_of,
+    refuse_partial,
+    still_leaving,
+)
 from slurmfab.core.plan.pinned import pin
 
 HEAD = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'
@@ -190,3 +198,14 @@ def test_somebody_is_on_the_way_out_until_no_host_has_the_account(
     lock = Lock(ids={**SYSTEM, "ann.uid": 2000, "ann.gid": 2000}, leaving=("ann",))
     assert still_leaving(cluster(HEAD), lock, facts) == left
     assert still_leaving(ANN, lock, facts) == ()
+
+
+def test_one_host_that_says_that_all_numbers_are_taken_is_in_the_way_of_the_next_user_alone() -> None:
+    facts = {
+        "c1": host_facts("c1"),
+        "n1": host_facts("n1"),
+        "n2": host_facts("n2", uids=dict.fromkeys(CANDIDATES, "x")),
+    }
+    with pytest.raises(IdConflict, match="n2: no number from 2000 to 59999 is free for another user") as refused:
+        choose(cluster(f"{HEAD}users: [{{name: ann}}]\n"), facts, {}, "c1")
+    assert [one.hosts for one in refused.value.objections] == [("n2",)]
