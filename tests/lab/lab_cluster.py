@@ -165,7 +165,7 @@ def program(*words: str, stdin: str = "", cwd: Path | None = None) -> subprocess
         cwd: working directory; `None` for the current one.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURMFAB")}
-    return forked.run(words, stdin=stdin, cwd=cwd, env=environment, timeout=600)
+    return forked.run(words, stdin=stdin, cwd=cwd, env=environment, timeout=1200)
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
