@@ -25,12 +25,15 @@ class Objection(NamedTuple):
         return f"{fold(self.hosts)}: {self.reason}"
 
     def blamed(self, decisive: str, among: int) -> Mapping[str, str]:
-        """The hosts without which it is gone, with reasons; empty if `decisive` or most `among` all hosts say so."""
-        if not outweighs(self.hosts, decisive, among):
-            return dict.fromkeys(self.hosts, self.reason)
-        if self.proposers and not outweighs(self.proposers, decisive, among):
+        """The hosts without which it is gone, with reasons; empty if `decisive` or most `among` all hosts say so.
+
+        Between few hosts, those that propose a value are blamed, unless fewer hosts are against it.
+        """
+        is_general = outweighs(self.hosts, decisive, among)
+        is_proposed = bool(self.proposers) and not outweighs(self.proposers, decisive, among)
+        if is_proposed and (is_general or len(self.proposers) <= len(self.hosts)):
             return dict.fromkeys(self.proposers, f"what it says is in the way of the other hosts. {self}")
-        return {}
+        return {} if is_general else dict.fromkeys(self.hosts, self.reason)
 
 
 def outweighs(hosts: Collection[str], decisive: str, among: int) -> bool:

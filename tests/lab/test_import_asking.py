@@ -14,6 +14,7 @@ from fingerprints import every_file
 from hand_made import KINDS, HandMade
 from lab_cluster import ended
 from lab_user import Person, words_of
+from lying_agent import honest_again, make_liar
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -130,6 +131,31 @@ def test_a_first_contact_with_the_cluster_then_is_refused_and_names_the_import(s
     assert "the partition debug; the settings of its slurm.conf, which slurmfab did not make" in said
     assert "import --hosts ctl (with the same options of SSH), then deploy with it" in said
     assert files_of(person) == {}
+
+
+DENIAL = """
+def lie(told):
+    if "facts" in told:
+        munge = told["facts"]["accounts"]["munge"]
+        for kind, numbers in (("uid", "uids"), ("gid", "gids")):
+            told["facts"][numbers].update({str(munge[kind]): "other", "555": "munge"})
+            munge[kind] = 555
+        told["facts"]["groups"]["munge"] = 555
+        return told
+"""
+
+
+def test_a_node_that_has_another_number_for_munge_and_denies_that_of_the_others_then_is_left_out(site: Site) -> None:
+    person, uid = site.person("number"), int(site.made.lab.on("ctl", "id -u munge"))
+    make_liar(site.made.lab, "n2", DENIAL)
+    try:
+        done = site.run(person, "import", "ctl", words=("--json", "-"))
+    finally:
+        honest_again(site.made.lab, "n2")
+    assert done.returncode == 3, words_of(done)
+    told = json.loads(done.stdout)
+    assert f"UID {uid}, wanted for munge, belongs to other there." in told["unreachable"]["n2"]
+    assert loading.load(person.cluster_file).lock.ids["munge.uid"] == uid
 
 
 def test_a_node_without_power_when_the_cluster_is_imported_then_stays_in_slurm_conf_as_it_is(site: Site) -> None:

@@ -69,12 +69,13 @@ def choose(
 
     Numbers come from the cluster file's `ids` first, then from the lock, then from most hosts that have the user (see
     `heard`), then from the controller, then from the distribution, else from the first number that is free on all
-    hosts. `controller`: empty where --move-ids is not available. `moving`: other numbers of the user will be changed.
-    Raises IdConflict with all.
+    hosts. `controller`: empty where --move-ids is not available. `moving`: other numbers of the user will be changed,
+    also those that most hosts have where they are another's (see `denied`). Raises IdConflict with all.
     """
     chosen: dict[str, int] = {}
     for user in SYSTEM_USERS:
-        uid, gid = pick(user, facts, declared, pinned, frozenset(chosen.values()), controller=controller, moving=moving)
+        other = tuple(chosen.values())
+        uid, gid = pick(user, facts, declared, pinned, other, controller=controller, moving=moving)
         chosen |= {f"{user}.uid": uid, f"{user}.gid": gid}
     free = [user for user in SYSTEM_USERS if user not in declared and f"{user}.uid" not in pinned]
     complaints: list[Objection | str] = []
@@ -129,12 +130,12 @@ def pick(
     facts: Mapping[str, HostFacts],
     declared: Mapping[str, int],
     pinned: Mapping[str, int],
-    others: frozenset[int],
+    other: tuple[int, ...],
     *,
     controller: str = "",
     moving: bool = False,
 ) -> tuple[int, int]:
-    """The UID and GID that a system user should have, free or not; `others` are another's. See `choose`."""
+    """The UID and GID that a system user should have, free or not; `other`: those of the other one. See `choose`."""
     if user in declared:
         return declared[user], declared[user]
     if f"{user}.uid" in pinned and f"{user}.gid" in pinned:
@@ -146,21 +147,39 @@ def pick(
     }
     found = heard(found, is_systems, controller, len(facts))
     if moving:
-        found = {host: pair for host, pair in found.items() if not others & {*pair} and is_free(user, pair, facts)}
+        out = denied(user, found, facts, controller)
+        found = {
+            host: pair
+            for host, pair in found.items()
+            if pair not in out and not any(one == its for one, its in zip(pair, other, strict=False))
+        }
     prevailing = most_common(found, controller)
     if prevailing:
         return prevailing
     if user in DEFAULTS:
         return DEFAULTS[user], DEFAULTS[user]
     taken = {number for fact in facts.values() for number in (*fact.uids, *fact.gids)}
-    free = next((number for number in CANDIDATES if number not in taken | others), CANDIDATES.stop)
+    free = next((number for number in CANDIDATES if number not in taken | {*other}), CANDIDATES.stop)
     return free, free
 
 
-def is_free(user: str, pair: tuple[int, int], facts: Mapping[str, HostFacts]) -> bool:
-    """Whether on all hosts only this user has the UID, and only its group has the GID."""
-    uid, gid = pair
-    return all(fact.uids.get(uid, user) == user and fact.gids.get(gid, user) == user for fact in facts.values())
+def denied(
+    user: str, found: Mapping[str, tuple[int, int]], facts: Mapping[str, HostFacts], controller: str
+) -> set[tuple[int, int]]:
+    """The pairs of UID and GID that are another's by the word of the controller or of most hosts.
+
+    Those that few hosts have are denied by as many. What fewer hosts say is in their own way alone: see `conflicts`.
+    """
+    out = set()
+    for pair, having in grouped((pair, host) for host, pair in found.items()).items():
+        uid, gid = pair
+        against = [
+            host for host, fact in facts.items() if {fact.uids.get(uid, user), fact.gids.get(gid, user)} != {user}
+        ]
+        is_even = len(against) >= len(having) and not outweighs(having, controller, len(facts))
+        if outweighs(against, controller, len(facts)) or is_even:
+            out.add(pair)
+    return out
 
 
 def most_common(found: Mapping[str, tuple[int, int]], controller: str) -> tuple[int, int] | None:

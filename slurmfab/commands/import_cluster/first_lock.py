@@ -46,7 +46,7 @@ def first_lock(cluster: Cluster, old: OldCluster) -> Lock:
     facts = {name: fact for name, fact in old.found.facts.items() if name in cluster.hosts}
     try:
         return pin(cluster, Lock(hosts=lost), facts)
-    except IdConflict:
+    except IdConflict:  # later, --move-ids gives the hosts that are told the number that the controller or most have
         return pin(cluster, Lock(hosts=lost), facts, move_ids=True)
 
 

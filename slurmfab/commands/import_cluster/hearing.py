@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from slurmfab.base.errors import SlurmfabError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.objections import Objection, outweighs
 from slurmfab.cluster.inventory import hostnames
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -25,11 +26,10 @@ def hear(found: FoundCluster, survey: Callable[[FoundCluster], Takeover]) -> tup
         try:
             return found, survey(found)
         except SlurmfabError as error:
-            blamed = {
-                host: reason
-                for one in error.objections
-                for host, reason in one.blamed(found.controller, len(all_hosts)).items()
-            }
+            told = grouped(
+                pair for one in error.objections for pair in one.blamed(found.controller, len(all_hosts)).items()
+            )
+            blamed = {host: " ".join(dict.fromkeys(reasons)) for host, reasons in told.items()}
             blamed = blamed or culprits(found, survey)
             if not blamed or outweighs({**found.doubted, **blamed}, found.controller, len(all_hosts)):
                 raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from support import host_facts
 
@@ -126,17 +128,67 @@ def test_when_every_candidate_is_taken_the_conflict_is_told() -> None:
         ([having("c1", slurm=(64030, 64030)), having("n1", slurm=(900, 900)), having("n2", slurm=(900, 900))], 900),
         ([having("c1", slurm=(800, 800)), having("n1", slurm=(900, 900)), host_facts("n2")], 800),
         ([host_facts("c1"), having("n1", slurm=(800, 800)), having("n2", slurm=(900, 900))], 64030),
-        ([having("c1", slurm=(800, 800)), having("n1", slurm=(800, 800)), host_facts("n2", uids={800: "bob"})], 64030),
-        (
-            [having("c1", slurm=(800, 100)), having("n1", slurm=(800, 100)), host_facts("n2", gids={100: "users"})],
-            64030,
-        ),
+        ([having("c1", slurm=(800, 800), bob=(801, 801)), *(having(n, slurm=(801, 801)) for n in ("n1", "n2"))], 800),
+        ([having("c1", slurm=(800, 800)), *(having(name, bob=(800, 100)) for name in ("n1", "n2"))], 64030),
+        ([host_facts("c1"), having("n1", slurm=(800, 800)), having("n2", bob=(800, 100))], 64030),
     ],
-    ids=["most hosts", "the controller's, of equals", "none of equals", "taken elsewhere", "group taken elsewhere"],
+    ids=[
+        "most hosts",
+        "the controller's, of equals",
+        "none of equals",
+        "another's on the controller",
+        "another's on most hosts",
+        "another's on as many, and few",
+    ],
 )
 def test_when_users_may_be_moved_the_number_is_chosen_that_moves_least(hosts: list[HostFacts], slurm: int) -> None:
     chosen = choose({fact.name: fact for fact in hosts}, {}, {}, controller="c1", moving=True)
     assert (chosen["slurm.uid"], chosen["slurm.gid"]) == (slurm, slurm)
+
+
+@pytest.mark.parametrize("moving", [False, True], ids=["as they are", "moved"])
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"uids": {555: "munge", 450: "other"}},
+        {"gids": {555: "munge", 450: "other"}},
+        {"uids": {450: "slurm", 555: "munge"}},
+        {"accounts": {"slurm": Account(450, 460, "/", "/"), "munge": Account(555, 555, "/", "/")}},
+    ],
+    ids=[
+        "the UID is another's",
+        "the GID is another's",
+        "the UID is slurm's",
+        "the UID is slurm's there, with a group",
+    ],
+)
+def test_a_number_of_munge_that_most_hosts_have_stays_when_one_host_has_another_and_denies_it(
+    lie: dict[str, dict[int, str]], *, moving: bool
+) -> None:
+    honest = {name: having(name, munge=(450, 450)) for name in ("c1", "n1")}
+    liar = dataclasses.replace(having("n2", munge=(555, 555)), **lie)
+    try:
+        chosen = choose({**honest, "n2": liar}, {}, {}, controller="c1", moving=moving)
+    except IdConflict as conflict:
+        told = conflict.objections
+        assert {host for one in told for host in one.blamed("c1", 3)} == {"n2"}, told
+        chosen = choose(honest, {}, {}, controller="c1", moving=moving)
+    assert (chosen["munge.uid"], chosen["munge.gid"]) == (450, 450)
+
+
+@pytest.mark.parametrize("moving", [False, True], ids=["as they are", "moved"])
+def test_a_number_of_slurm_that_one_host_alone_has_cannot_take_that_of_munge_from_the_others(*, moving: bool) -> None:
+    honest = {name: having(name, munge=(450, 451)) for name in ("c1", "n1")}
+    taking = having("n2", slurm=(451, 450), munge=(450, 451))
+    chosen = choose({**honest, "n2": taking}, {}, {}, controller="c1", moving=moving)
+    assert (chosen["munge.uid"], chosen["munge.gid"]) == (450, 451)
+
+
+def test_a_number_that_few_hosts_have_and_as_many_deny_leaves_out_those_that_have_it() -> None:
+    hosts = {"c1": host_facts("c1"), "n1": having("n1", bob=(800, 800)), "n2": having("n2", slurm=(800, 800))}
+    with pytest.raises(IdConflict) as conflict:
+        choose(hosts, {}, {}, controller="c1")
+    assert {host for one in conflict.value.objections for host in one.blamed("c1", 3)} == {"n2"}
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 from found_clusters import KINDS, conf, found
+from support import prepared
 
 from slurmfab.base.errors import SlurmfabError
+from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.import_cluster.first_lock import first_lock
 from slurmfab.commands.import_cluster.found import FoundCluster, HostFiles, Takeover
 from slurmfab.commands.import_cluster.hearing import hear
+from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.import_cluster.survey import survey
 
 BASE = """\
@@ -40,11 +45,32 @@ def with_files(one: FoundCluster, host: str, **changed: Any) -> FoundCluster:
     return dataclasses.replace(one, hosts={**one.hosts, host: dataclasses.replace(one.hosts[host], **changed)})
 
 
+KNOWN = prepared("n1")
+
+
+def munge(number: int, **others: int) -> Mapping[str, Any]:
+    """What a node says whose munge has another number. `others`: who else has numbers there."""
+    numbers = {number: "munge", **{taken: name for name, taken in others.items()}}
+    kept = {taken: name for taken, name in KNOWN.uids.items() if name != "munge"}
+    account = dataclasses.replace(KNOWN.accounts["munge"], uid=number, gid=number)
+    return {
+        "accounts": {**KNOWN.accounts, "munge": account},
+        "groups": {**KNOWN.groups, "munge": number},
+        "uids": {**kept, **numbers},
+        "gids": {**kept, **numbers},
+    }
+
+
+MUNGE = KNOWN.accounts["munge"].uid
 OLD, ROCKY = {"slurm_versions": {"slurmd": "20.02.1"}}, {"os_id": "rocky", "codename": "platform:el9"}
 LIES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "an old Slurm": (OLD, "Slurm 20.02 is too old"),
     "another system": (ROCKY, "it runs rocky"),
     "another number of slurm": ({"uids": {0: "root", 4711: "slurm"}}, "has not the same UID on all hosts"),
+    "the others' number of munge is another's": (
+        munge(555, other=MUNGE),
+        f"{MUNGE}, wanted for munge, belongs to other",
+    ),
     "the controller's name": ({"hostname": "ctl"}, "it calls itself ctl, as ctl does"),
     "another node's name": ({"hostname": "n1"}, "it calls itself n1, as n1 does"),
     "a name of each host": ({"hostname": "localhost4"}, "by which each host means itself"),
@@ -63,6 +89,24 @@ def test_a_node_whose_word_is_in_the_way_then_is_left_out_alone_and_told(lie: st
     assert words in told
     assert told.endswith("It stays in slurm.conf as it is there; mend that, then deploy again.")
     assert not [remark for remark in made.remarks if "n2 did not answer" in remark]
+
+
+def lock_of(one: FoundCluster, made: Takeover) -> Lock:
+    """The lock of an import."""
+    return first_lock(loading.parse(made.text, "it"), OldCluster(one))
+
+
+@pytest.mark.parametrize(
+    "said", [munge(555), munge(555, other=MUNGE)], ids=["has another", "denies that of the others"]
+)
+def test_a_number_of_munge_that_most_hosts_have_then_is_the_clusters_whatever_one_node_says(
+    said: Mapping[str, Any],
+) -> None:
+    left, made = heard(cluster(n2=said))
+    assert (lock_of(left, made).ids["munge.uid"], lock_of(left, made).ids["munge.gid"]) == (MUNGE, MUNGE)
+    (told,) = [remark for remark in made.remarks if "n2" in remark]
+    assert "munge" in told
+    assert ("is left out" in told) == ("n2" in left.doubted), told
 
 
 @pytest.mark.parametrize("lie", ["an old Slurm", "another system", "a name of each host"])
