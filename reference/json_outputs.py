@@ -26,6 +26,7 @@ from slurmfab.commands.rehearse.verdict import Rehearsal
 from slurmfab.commands.remote.putting import PutOnHosts
 from slurmfab.commands.remote.running import RanOnHosts
 from slurmfab.commands.support_bundle.making import Written
+from slurmfab.commands.topology.showing import Proposed
 from slurmfab.commands.update.plan import UpdatePlan
 from slurmfab.commands.upgrade.plan import UpgradePlan
 from slurmfab.commands.usage.showing import Told
@@ -76,6 +77,7 @@ OUTPUTS = (
     Output("drift", "Drift", Compared, ("drift",)),
     Output("logs", "Logs", Logs, ("logs",)),
     Output("explain", "Explanation", Explanation, ("explain",)),
+    Output("topology", "Switches", Proposed, ("topology",)),
     Output("rehearsal", "Rehearsal", Rehearsal, ("rehearse",)),
     Output("usage", "Use over time", Told, ("usage",)),
     Output("history", "History", History, ("history",)),

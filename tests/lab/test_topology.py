@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from lab_cluster import DeployedLab, ended, succeeded
 from lab_user import words_of
+from lying_agent import honest_again, make_liar
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -42,3 +44,34 @@ def test_switches_when_every_node_sees_one_then_they_are_shown_written_and_taken
     assert cluster.slurmfab("topology").returncode == 0
     cluster.deploy()
     assert "SwitchName=fabric Level=1" in cluster.on("ctl", "scontrol show topology")
+
+
+FABRIC = """
+def lie(told):
+    if "neighbours" in told:
+        links = [["S-1", "H-1", "n1 mlx5_0"], ["S-2", "H-2", LINK]]
+        told["neighbours"].update(has_tool=True, switches=[["S-1", "evil-a"], ["S-2", "evil-b"]], links=links)
+        return told
+"""
+
+
+@pytest.mark.parametrize("link", ["n2 mlx5_0", " "], ids=["all places", "a blank"])
+def test_switches_when_a_node_tells_of_a_fabric_of_its_own_making_then_each_node_is_where_it_says(
+    cluster: DeployedLab, link: str
+) -> None:
+    for node, switch in (("n1", "leaf1"), ("n2", "leaf2")):
+        cluster.on(node, LLDPCTL.replace("NAME", switch))
+    make_liar(cluster, "n2", FABRIC.replace("LINK", repr(link)))
+    try:
+        done = cluster.slurmfab("topology", "--json", "-")
+    finally:
+        honest_again(cluster, "n2")
+    assert "Traceback" not in done.stderr, words_of(done)
+    told = json.loads(done.stdout)
+    assert [(one["node"], *one["switches"], *one["by"]) for one in told["places"]] == [
+        ("n1", "leaf1", "n1"),
+        ("n2", "leaf2", "n2"),
+    ]
+    (remark,) = told["remarks"]
+    assert remark.startswith("n2: where its ibnetdiscover sees ")
+    assert "evil" not in done.stderr

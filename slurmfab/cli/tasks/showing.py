@@ -88,16 +88,19 @@ def explain(common: Common, target: str) -> int:
 
 
 @command(
-    common=("cluster", "ask_sudo_password"),
+    common=("cluster", "json", "ask_sudo_password"),
+    json="write the places of nodes, and whose word they are, as JSON to this file (- for standard output)",
     interface="network interface on which LLDP counts (default: all; InfiniBand then comes first)",
     write="write the switches into the cluster file",
 )
 def topology(common: Common, *, interface: str = "", write: bool = False) -> int:
     """Show which switches nodes are at, for the cluster file.
 
-    Hosts tell which switches they see by LLDP (lldpctl, or networkctl of a new systemd), and the first one with
-    ibnetdiscover which switches an InfiniBand fabric has. No host is changed. Exit codes: 0 the cluster file has them
-    already, or they were written, 1 the switch of a node is not known, 2 wrong input, 4 the cluster file would change.
+    Nodes tell which switches they see by LLDP (lldpctl, or networkctl of a new systemd). Of an InfiniBand fabric, the
+    controller tells by ibnetdiscover, or most of three hosts that have it; one host alone tells of nodes that say
+    nothing themselves. The output says whose word each place is. No host is changed. Exit codes: 0 the cluster file has
+    them already, or they were written, 1 the switch of a node is not known, 2 wrong input, 4 the cluster file would
+    change.
 
     Examples:
         fab topology

@@ -97,3 +97,21 @@ def test_a_node_that_is_not_there_yet_stays_at_the_switch_of_the_file() -> None:
     future = showing.of_future_nodes(loading.parse(old, "it"))
     text = with_topology(old, fabric.tree({**dict.fromkeys(NODES, ("s1",)), **future}))
     assert lines(loading.parse(text, "it").topology) == [("s1", NODES), ("s9", ("n9",)), ("fabric", ("s1", "s9"))]
+
+
+@pytest.mark.parametrize("text", ["", " ", "   n9", ".", " . mlx5_0", "n1.", "\u00a0"])
+def test_a_description_when_a_host_has_set_it_to_anything_then_it_is_a_known_nodes_or_nobodys(text: str) -> None:
+    found = Neighbours(switches=((LEAF, "leaf01"),), links=((LEAF, "H-1", text),))
+    assert fabric.by_fabric(found, {"n1": "n1"}) == ({"n1": ("leaf01",)} if text == "n1." else {})
+
+
+ODD = ("_", "__x", "-_-", "fabric", "fabric-0", "fabric-top", "ALL", "127", "null", "9" * 70, "a-" * 60, "[1-9]", "")
+
+
+@pytest.mark.parametrize("other", ODD)
+@pytest.mark.parametrize("name", ODD)
+def test_switches_when_they_have_any_names_then_the_cluster_file_takes_them(name: str, other: str) -> None:
+    found = fabric.by_lldp({"n1": seen(name), "n2": seen(other), "n3": seen(name, other)}, NODES, ())
+    switches = fabric.tree(found)
+    text = with_topology(TEXT, switches)
+    assert showing.as_sets(loading.parse(text, "it").topology) == showing.as_sets(switches)
