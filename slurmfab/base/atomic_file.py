@@ -113,6 +113,20 @@ def opened_own(directory: Path, shared: Path, make: int = 0) -> Folder:
     return folder
 
 
+def opened_private(directory: Path, shared: Path) -> Folder:
+    """Open, or make, a directory of slurmfab's beside a file, for those alone who may change that: it becomes so.
+
+    Raises as `opened_own`.
+    """
+    folder = opened_own(directory, shared, 0o700)
+    group, found = foreign.sharing(shared).group, os.fstat(folder.descriptor)
+    gid, mode = (found.st_gid, 0o700) if group is None else (group, 0o770)
+    if os.geteuid() in (0, found.st_uid) and (found.st_gid, found.st_mode & 0o777) != (gid, mode):
+        with suppress(PermissionError):  # a group that this user is not in, or a file server that obeys no root
+            folder.set_access(gid=gid, mode=mode)
+    return folder
+
+
 @contextmanager
 def refusing(path: Path, end: str = "What was there is unchanged.") -> Iterator[None]:
     """A context in which a file or directory is written, and all that is in the way becomes an InputError."""
@@ -245,9 +259,8 @@ def write_private(path: Path, text: str, shared: Path) -> None:
     `shared`: the file whose owner may read this one; its group, too, if it may change that file. Raises InputError as
     for `write`, also if the folder is of somebody who may not change that file.
     """
-    of_group = shared.exists() and bool(shared.stat().st_mode & stat.S_IWGRP)
-    mode, others = (0o660, 0o007) if of_group else (0o600, 0o077)
-    with refusing(path), opened_own(path.parent, shared, 0o770 if of_group else 0o700) as folder:
+    with refusing(path), opened_private(path.parent, shared) as folder:
+        mode, others = (0o600, 0o077) if foreign.sharing(shared).group is None else (0o660, 0o007)
         write_in(folder, path.name, text, mode)
         close(folder, others)
 

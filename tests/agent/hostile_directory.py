@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -33,6 +34,37 @@ def state_of(directory: Path) -> dict[str, tuple[int, int, int, bytes]]:
         content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
         found[str(path)] = (status.st_uid, status.st_gid, status.st_mode, content)
     return found
+
+
+def locks_met_by(directory: Path, user: int = OTHER, group: int = OTHER) -> list[str]:
+    """What another user can open below a directory and finds locked there; whoever can open it could lock it first."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.chdir(directory)
+            os.setgroups([])
+            os.setgid(group)
+            os.setuid(user)
+            for place, folders, files in os.walk("."):
+                for name in (".", *folders, *files):
+                    path = os.path.relpath(os.path.join(place, name))  # noqa: PTH118
+                    with suppress(PermissionError):
+                        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+                        try:
+                            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        except BlockingIOError:
+                            os.write(writing, f"{path}\n".encode())
+                        os.close(descriptor)
+            os.write(writing, b"done")
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading, encoding="utf-8") as found:
+        *paths, end = found.read().split("\n")
+    assert end == "done"
+    return sorted(set(paths))
 
 
 @contextmanager

@@ -289,6 +289,7 @@ def test_an_import_when_a_directory_is_exchanged_while_it_is_written_then_leads_
     site: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = state_of(victim)
+    (site / "lab.runs").mkdir(mode=0o770)  # so that the first directory that is made is the one exchanged
     once(monkeypatch, Folder, "make", lambda: exchange(site / "slurm_files", victim))
     writing.write(site / "lab.yaml", TAKEOVER, lambda _: Lock())
     assert state_of(victim) == before

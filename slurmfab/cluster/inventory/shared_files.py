@@ -1,4 +1,4 @@
-"""The cluster file and its lock on disk, compared, before they are written, under a lock on their directory."""
+"""The cluster file and its lock on disk, compared, before they are written, under a lock that others cannot take."""
 
 from __future__ import annotations
 
@@ -89,20 +89,26 @@ def changed_text(path: Path) -> str:
 
 @contextmanager
 def exclusively(path: Path) -> Iterator[None]:
-    """While in this context, no other process of this program writes files in the directory of a cluster file.
+    """While in this context, no other process of this program writes a cluster file, its lock, or what belongs to them.
 
-    A file system without locks (some network file systems) does not stop the work: the files are compared in any case.
-    Raises InputError if the directory cannot be made, or another process holds its lock for too long.
+    Whoever can open a file or a directory can lock it (flock(2)), and so stop all others. So the lock is on the
+    directory of the cluster's records, which those alone can open who may change the cluster file. A file system
+    without locks (some network file systems) does not stop the work: the files are compared in any case. Raises
+    InputError if a directory cannot be made or opened, or another process holds the lock for too long.
     """
+    place = path.parent
     try:
-        folder, _ = atomic_file.opened_parent(path, through_link=True, make=True)
-        with folder:
-            descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder.descriptor)
-    except (OSError, ResourceFailed) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path.parent} cannot be used: {why}.") from error
+        folder, name = atomic_file.opened_parent(path, through_link=True, make=True)
+        folder.close()
+        file = Path(folder.path, name)
+        place = file.with_name(f"{file.stem}.runs")
+        with atomic_file.opened_private(place, file) as records:
+            descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=records.descriptor)
+    except (OSError, ResourceFailed, BrokenFile) as error:
+        why = error.strerror if isinstance(error, OSError) else error.reason if isinstance(error, BrokenFile) else error
+        raise InputError(f"{place} cannot be used: {why}.") from error
     try:
-        take(descriptor, Path(folder.path))
+        take(descriptor, place)
         yield
     finally:
         os.close(descriptor)

@@ -35,11 +35,12 @@ def write(path: Path, takeover: Takeover, lock_of: Callable[[Inventory], Lock]) 
     `takeover`: what is written. Returns the new cluster, as the files have it. Raises InputError if one of the files
     exists already, or cannot be written; then none is.
     """
-    with shared_files.exclusively(path):
-        with atomic_file.refusing(path, "Nothing was written."):
-            folder, name = atomic_file.opened_parent(path, through_link=True, make=True)
-            with folder, own_directory("import") as staged:
-                atomic_file.refuse_open_to_all(folder)
+    with atomic_file.refusing(path, "Nothing was written."):
+        folder, name = atomic_file.opened_parent(path, through_link=True, make=True)
+    with folder:
+        atomic_file.refuse_open_to_all(folder)
+        with shared_files.exclusively(path):
+            with atomic_file.refusing(path, "Nothing was written."), own_directory("import") as staged:
                 target = Path(folder.place(name))
                 contents = {name: (schema_file.modeline(target) + takeover.text).encode(), **takeover.files}
                 modes = {one: EXECUTABLE if one in takeover.programs else PLAIN for one in contents}
@@ -61,8 +62,8 @@ def write(path: Path, takeover: Takeover, lock_of: Callable[[Inventory], Lock]) 
                 atomic_file.write_new(
                     folder, ((one, content, modes.get(one, PLAIN)) for one, content in contents.items())
                 )
-        known = loading.load(path)
-        schema_file.provide(path, known.lock)
+            known = loading.load(path)
+            schema_file.provide(path, known.lock)
     return known
 
 
