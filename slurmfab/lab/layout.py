@@ -9,6 +9,8 @@ LABS = Path("/var/lib/slurmfab/labs")  # contains one directory per lab
 CACHE = Path("/var/cache/slurmfab")  # contains the base trees of each suite; they stay when labs are removed
 DISKS = Path("/var/lib/slurmfab/disks")  # contains the disks kept from removed labs (see `slurmfab.lab.disks`)
 
+ROOM = Path("/run/slurmfab-labs")  # whose lock a process has that looks whether these need a tmpfs
+
 
 @dataclass(frozen=True)
 class HostLayout:

@@ -14,7 +14,7 @@ from pathlib import Path
 from slurmfab.base.errors import LabError
 from slurmfab.lab import cgroups, machine, state
 from slurmfab.lab.command import CONTAINED, TIED, call, succeeds
-from slurmfab.lab.layout import CACHE, DISKS, LABS, LabLayout
+from slurmfab.lab.layout import CACHE, DISKS, LABS, ROOM, LabLayout
 
 NEEDED = 3 << 30
 """Bytes of memory that must be available for a tmpfs: a base tree has 0.6 GiB, and each deployed host 0.2 GiB."""
@@ -32,9 +32,9 @@ exec mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root
 
 def ensure_room(progress: Callable[[str], None]) -> None:
     """Mount a tmpfs where disks have no place; LabError, with what to do, if memory or rights are missing."""
-    for place in (CACHE, LABS.parent):
-        place.mkdir(parents=True, exist_ok=True)
-        with state.locked(place.parent):
+    with state.locked(ROOM):
+        for place in (CACHE, LABS.parent):
+            place.mkdir(parents=True, exist_ok=True)
             if not holds_overlays(place):
                 _mount_memory(place, progress)
     for place in (CACHE, LABS, DISKS):

@@ -122,7 +122,8 @@ def _lock(directory: Path, patience: float, make: bool) -> int | None:
     deadline = time.monotonic() + patience
     while True:
         if make:
-            directory.mkdir(parents=True, exist_ok=True)
+            # Whoever can open it can lock it.
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:

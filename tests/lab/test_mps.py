@@ -48,6 +48,8 @@ def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last_and_not_in_a_us
     cluster.until("ctl", f"squeue -h -j {','.join(jobs)} -o %T | sort -u", "RUNNING")
     cluster.until("n1", "ls /run/slurmfab-mps", f"gpus\njob.{jobs[0]}\njob.{jobs[1]}\nlock")
     cluster.until("n1", RUNS, "1")
+    # Whoever can open the lock can take it, so that prologs and epilogs wait, and fail.
+    assert cluster.on("n1", "runuser -u nobody -- ls /run/slurmfab-mps/lock 2>/dev/null || echo closed") == "closed"
     assert cluster.on("n1", "stat -c '%U %F' /tmp/nvidia-mps /tmp/nvidia-mps-of-others.*/nvidia-mps").splitlines() == [
         "root directory",
         "nobody directory",

@@ -30,13 +30,14 @@ MOST_EARLIER = 20  # how many earlier runs at a place a figure is compared with
 READ = f"tail -c {MOST_BYTES} {FILE} 2>/dev/null || true"  # prints the history; the first line may be cut
 
 ADD = (
-    f"umask 022 && mkdir -p {ACCEPTANCE_HISTORY} && cd {ACCEPTANCE_HISTORY} && exec 9>lock && flock 9 && "
+    f"umask 022 && mkdir -p {ACCEPTANCE_HISTORY} && cd {ACCEPTANCE_HISTORY} && "
+    "(umask 077 && : >>lock) && chmod 600 lock && exec 9>lock && flock 9 && "
     '{ test -z "$(tail -c 1 history.jsonl 2>/dev/null)" || echo; cat; } >>history.jsonl && '
     f'if [ "$(wc -c <history.jsonl)" -gt {2 * MOST_BYTES} ]; then '
     f"tail -c {MOST_BYTES} history.jsonl | sed 1d >history.new && mv history.new history.jsonl; fi"
 )
 """Appends its input to the history; several administrators may do that at the same time. A full disk may have cut the
-last line."""
+last line. Whoever can open the file `lock` can lock it."""
 
 SECONDS = 60.0  # time limit of both commands
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hostile_directory import locks_met_by
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.on_hosts.agent.packages import bundle_making, bundle_place, bundle_staging
@@ -168,6 +169,10 @@ def test_a_directory_for_downloads_is_removed_at_the_end_as_are_those_of_interru
         with bundle_making.temporary_directory(context) as second:
             assert Path(first).is_dir()
             assert Path(second).is_dir()
+        if os.geteuid() == 0:
+            base.parent.chmod(0o755)
+            assert locks_met_by(base) == []
+            assert locks_met_by(base, 0, 0) == [f"{Path(first).name}/.lock"]
     assert not base.exists()
 
 

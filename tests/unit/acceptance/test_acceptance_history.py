@@ -81,6 +81,8 @@ def test_lines_are_added_behind_a_line_that_was_cut_and_old_ones_go(
             return history_result(done)
 
     host = CheckedHost("c1", Here())  # type: ignore[arg-type]
+    place.mkdir()
+    (place / "lock").touch(0o644)  # as an earlier slurmfab left it
     assert listing.add_history(host, [ENTRY]) == ""
     file = place / "history.jsonl"
     file.write_bytes(file.read_bytes()[:-20])
@@ -88,6 +90,8 @@ def test_lines_are_added_behind_a_line_that_was_cut_and_old_ones_go(
         assert listing.add_history(host, [ENTRY, ENTRY]) == ""
     assert len(file.read_bytes()) <= 4000
     assert all(parse(one) == ENTRY for one in file.read_bytes().splitlines())
+    modes = {one.name: one.stat().st_mode & 0o777 for one in place.iterdir()}
+    assert modes == {"lock": 0o600, "history.jsonl": 0o644}  # whoever can open the lock can take it
 
 
 def history_result(done: subprocess.CompletedProcess[bytes]) -> object:

@@ -1,11 +1,16 @@
 """Memory in place of a file system that cannot hold the disks of hosts."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from slurmfab.base.errors import LabError
 from slurmfab.lab import needs
+
+sys.path.append(str(Path(__file__).parents[2] / "agent"))
+from hostile_directory import locks_met_by
 
 
 @pytest.fixture
@@ -20,6 +25,7 @@ def on_an_overlay(monkeypatch, tmp_path) -> list[list[str]]:
     monkeypatch.setattr(needs, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(needs, "LABS", tmp_path / "lib/labs")
     monkeypatch.setattr(needs, "DISKS", tmp_path / "lib/disks")
+    monkeypatch.setattr(needs, "ROOM", tmp_path / "run")
     monkeypatch.setattr(needs, "holds_overlays", lambda _: any(argv[0] == "mount" for argv in called))
     monkeypatch.setattr(needs, "call", call)
     return called
@@ -72,3 +78,21 @@ def test_ensure_when_others_may_enter_file_systems_of_hosts_then_they_are_this_u
     assert [place.stat().st_mode & 0o777 for place in places] == [0o700] * 3
     assert needs.open_to_others() == ()
     assert on_an_overlay
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+def test_ensure_when_others_may_open_directories_above_then_they_cannot_open_what_is_locked(
+    on_an_overlay, monkeypatch, tmp_path
+):
+    memory(monkeypatch, tmp_path, 8 << 20)
+    tmp_path.chmod(0o755)
+    met = []
+
+    def look(_: Path) -> bool:
+        met.append((locks_met_by(tmp_path), locks_met_by(tmp_path, 0, 0)))
+        return True
+
+    monkeypatch.setattr(needs, "holds_overlays", look)
+    needs.ensure_room(print)
+    assert met == [([], ["run"])] * 2
+    assert not on_an_overlay

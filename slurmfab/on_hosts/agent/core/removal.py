@@ -32,7 +32,7 @@ def remove(base: Folder, name: str, until: float) -> str:
 
 def set_aside(base: Folder, name: str) -> None:
     """Move something, if it is there, out of the way for removal; OSError for a mount point, for example."""
-    with make_or_enter(base, GONE) as gone:
+    with make_or_enter(base, GONE, 0o700) as gone:
         gone.set_access(mode=0o700)
         try:
             os.rename(name, fresh_name(), src_dir_fd=base.descriptor, dst_dir_fd=gone.descriptor)

@@ -18,6 +18,7 @@ from slurmfab.on_hosts.agent.core.lifeline import Answers
 from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.reading import names, sha256_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
+from slurmfab.on_hosts.agent.core.safe_paths import FILE_FLAGS
 from slurmfab.on_hosts.agent.packages import apt_errors, bundle_place, slurm_release
 from slurmfab.on_hosts.agent.packages.apt import MINIMAL, apt_get
 
@@ -68,9 +69,9 @@ def temporary_directory(context: Context) -> Iterator[str]:
                 shutil.rmtree(os.path.join(base, name))
     place = tempfile.mkdtemp(prefix=NEW, dir=base)
     try:
-        # apt fetches as the user _apt.
-        os.chmod(place, 0o755)  # noqa: S103 - what lies there is on every mirror
         with held(place):
+            # apt fetches as the user _apt.
+            os.chmod(place, 0o755)  # noqa: S103 - what lies there is on every mirror
             yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -80,8 +81,8 @@ def temporary_directory(context: Context) -> Iterator[str]:
 
 @contextlib.contextmanager
 def held(directory: str) -> Iterator[None]:
-    """A context with a lock on a directory (flock(2)). Raises OSError if another process has the lock."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    """A context with the lock of a directory: a file, which root alone can open. OSError if another process has it."""
+    descriptor = os.open(os.path.join(directory, ".lock"), os.O_WRONLY | os.O_CREAT | FILE_FLAGS, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

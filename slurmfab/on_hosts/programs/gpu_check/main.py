@@ -56,7 +56,9 @@ def main(settings: str, *arguments: str) -> int:
 
 def run_locked(settings: Mapping[str, Any], options: Mapping[str, str]) -> int:
     """Run the check, unless another one is running."""
-    with open(os.path.join(settings["directory"], LOCK), "a+", encoding="ascii") as lock:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(os.path.join(settings["directory"], LOCK), flags, 0o600), "a+", encoding="ascii") as lock:
+        os.fchmod(lock.fileno(), 0o600)  # whoever can open it can lock it, also one that was made earlier
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -88,7 +88,7 @@ def lock_run(path: str, *, waits: bool = False) -> bool:
     """
     try:
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-        descriptor = os.open(path + ".lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path + ".lock", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
     except BlockingIOError:
         return False

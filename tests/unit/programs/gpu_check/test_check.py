@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from json_shapes import assert_fits
 
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.programs.gpu_check import history
+from slurmfab.on_hosts.programs.gpu_check import main as check_main
 from slurmfab.on_hosts.programs.gpu_check.check import Check
 from slurmfab.on_hosts.programs.gpu_check.jobs import (
     Attempt,
@@ -31,6 +34,9 @@ from slurmfab.on_hosts.programs.gpu_check.main import format_entry, format_progr
 from slurmfab.on_hosts.programs.gpu_check.nccl_output import Measurement
 from slurmfab.on_hosts.programs.gpu_check.nodes import gpu_nodes
 from slurmfab.on_hosts.programs.gpu_check.results import PlannedMeasurement, Result, judge_output
+
+sys.path.append(str(Path(__file__).parents[3] / "agent"))
+from hostile_directory import locks_met_by
 
 SETTINGS = {
     "program": "all_reduce_perf", "arguments": "-b 1G -e 8G -f 2", "environment": {}, "min_busbw": {"a100": 120.0},
@@ -327,3 +333,28 @@ def test_of_two_checks_at_once_one_does_nothing(tmp_path: Path, capsys: pytest.C
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert main(str(settings), "--json") == 4
     assert json.loads(capsys.readouterr().out) == {"refused": "another check is running (process 4711)"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+def test_a_user_of_the_controller_cannot_open_what_a_check_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met = []
+
+    class Looks:
+        """A check that looks who could stop it."""
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def run(self, _: object) -> int:
+            met.append((locks_met_by(tmp_path), locks_met_by(tmp_path, 0, 0)))
+            return 0
+
+    monkeypatch.setattr(check_main, "Check", Looks)
+    monkeypatch.setattr(check_main, "stop_event", lambda **_: threading.Event())
+    tmp_path.chmod(0o755)
+    (tmp_path / "lock").touch(0o644)  # as an earlier slurmfab left it
+    (tmp_path / "settings.json").write_text(json.dumps({**SETTINGS, "directory": str(tmp_path)}))
+    assert main(str(tmp_path / "settings.json")) == 0
+    assert met == [([], ["lock"])]
