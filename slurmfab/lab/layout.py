@@ -107,7 +107,7 @@ class LabLayout:
 
     @property
     def table(self) -> str:
-        """Name of the lab's nftables table."""
+        """Name of the lab's nftables tables, of the families ip and inet."""
         return f"slurmfab_{self.lab}"
 
     @property

@@ -1,12 +1,17 @@
-"""Kernel settings of this machine that labs need; saved before the first lab, restored after the last one."""
+"""Kernel settings of this machine that labs need; saved before the first lab, restored after the last one.
+
+Forwarding is a setting of all networks of this machine. Where it was off, rules keep it off for all but labs.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from slurmfab.lab import mounts, state
-from slurmfab.lab.layout import LABS
+from slurmfab.lab.command import call, succeeds
+from slurmfab.lab.layout import LABS, LabLayout
 
 MEMORY = LABS.parent / "machine.json"  # file with the settings as they were before the first lab
 
@@ -15,9 +20,13 @@ NAMESPACES = Path("/run/netns")
 
 SETTINGS = Path("/proc/sys")
 
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+FORWARDING = "net/ipv4/ip_forward"
+
 WANTED = {
     # Hosts reach the package mirror through this machine.
-    "net/ipv4/ip_forward": 1,
+    FORWARDING: 1,
     # Each systemd uses a large part of the default 128, so the fourth or fifth host would fail to boot.
     "fs/inotify/max_user_instances": 8192,
     # Each reading of a host's /proc/net/tcp would walk the machine's table of connections, which has 260,000 places.
@@ -26,30 +35,52 @@ WANTED = {
 """Minimum values that labs need, by path below /proc/sys; a setting that this kernel does not have is left out."""
 
 
+TABLE = "slurmfab-labs"  # a name that no lab's table has
+
+RULES = f"""\
+table ip {TABLE} {{}}
+delete table ip {TABLE}
+table ip {TABLE} {{
+chain through {{
+type filter hook forward priority filter
+iifname != "{LabLayout("").bridge}*" oifname != "{LabLayout("").bridge}*" drop
+}}
+}}
+"""
+"""Rules for nft(8) of a machine that forwards for labs alone; what each lab lets by, its own say (`network.RULES`)."""
+
+
 def prepare() -> None:
-    """Raise settings that are too low, after saving their values."""
-    before = state.read_json(MEMORY)
+    """Raise settings that are too low, after saving their values and, if need be, closing all other networks' ways."""
+    before = _before()
     if before is None:
-        before = {"netns": NAMESPACES in mounts.mount_points()}
+        before = {"boot": BOOT.read_text().strip(), "netns": NAMESPACES in mounts.mount_points()}
         before |= {name: _read(name) for name in too_low()}
         MEMORY.parent.mkdir(parents=True, exist_ok=True)
         state.write_json(MEMORY, before)
+    if FORWARDING in before:
+        call(["nft", "-f", "-"], RULES)
     for name, least in too_low().items():
         _write(name, least)
 
 
 def restore() -> None:
     """Restore the values that `prepare` saved; settings changed by others since then stay as they are."""
-    before = state.read_json(MEMORY)
-    if before is None:
-        return
-    wanted = _wanted()
+    before, wanted = _before() or {}, _wanted()
     for name, value in before.items():
         if name in wanted and _read(name) == wanted[name]:
             _write(name, value)
-    if not before["netns"] and NAMESPACES.is_dir() and not any(NAMESPACES.iterdir()):
+    if FORWARDING in before:
+        succeeds(["nft", "delete", "table", "ip", TABLE])
+    if not before.get("netns", True) and NAMESPACES.is_dir() and not any(NAMESPACES.iterdir()):
         mounts.unmount_all(NAMESPACES)
-    MEMORY.unlink()
+    MEMORY.unlink(missing_ok=True)
+
+
+def _before() -> dict[str, Any] | None:
+    """What `prepare` saved since this machine has booted, if anything: a boot sets all of it anew."""
+    before, boot = state.read_json(MEMORY), BOOT.read_text().strip()
+    return before if before and before.get("boot", boot) == boot else None
 
 
 def too_low() -> dict[str, int]:

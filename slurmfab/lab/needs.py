@@ -110,6 +110,8 @@ ip link add lab-try type bridge
 ip link add lab-one type veth peer name lab-two
 nft 'add table ip lab_try; add chain ip lab_try out { type nat hook postrouting priority srcnat; }'
 nft 'add rule ip lab_try out ip saddr 192.0.2.0/24 masquerade'
+nft 'add table inet lab_try; add chain inet lab_try through { type filter hook forward priority filter; }'
+nft 'add rule inet lab_try through oifname "lab-try" ct state established,related accept'
 """
 """Shell script that makes, in a network namespace of its own, all kinds of things that a lab's network consists of."""
 

@@ -1,4 +1,4 @@
-"""A lab's network: a bridge, a network namespace and a veth pair per host, masquerading, and an `unreachable` route.
+"""A lab's network: a bridge, a network namespace and a veth pair per host, nftables rules, and an `unreachable` route.
 
 The `unreachable` route covers the lab's network with a high metric. While the bridge exists, the bridge's own route is
 preferred. Without the bridge, packets for lab hosts would leave through the default route, to other machines.
@@ -107,6 +107,32 @@ RESOLVERS = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
 
 DEVICES = Path("/sys/class/net")  # directory with one entry per network device of this machine
 
+RULES = """\
+table ip {table} {{
+chain out {{
+type nat hook postrouting priority srcnat
+ip saddr {network} ip daddr != {network} masquerade
+}}
+}}
+table inet {table} {{
+chain through {{
+type filter hook forward priority filter
+ip saddr {network} iifname != "{bridge}" drop
+iifname "{bridge}" oifname "{bridge}" accept
+iifname "{bridge}" ip saddr {network} accept
+oifname "{bridge}" ct state established,related accept
+iifname "{bridge}" drop
+oifname "{bridge}" drop
+}}
+}}
+"""
+"""Rules for nft(8): hosts of the lab reach what this machine reaches, by its addresses, and only answers reach them.
+
+The first one keeps packets that only claim to be of the lab from the masquerading, which could not tell: before Linux
+5.7, a rule at `postrouting` does not see where a packet came in. IPv6 stays on the bridge. This machine's own packets
+are not forwarded, and so not concerned. What concerns other networks is in `slurmfab.lab.machine`.
+"""
+
 
 def networks_in_use() -> tuple[IPv4Network, ...]:
     """Networks of this machine's routes, addresses, name servers and labs; the default route is left out."""
@@ -124,9 +150,10 @@ def resolver_text() -> str:
 
 
 def make_network(lab: LabLayout, network: IPv4Network, *, ipv6: bool = False) -> None:
-    """Make a lab's `unreachable` routes, bridge and masquerading nftables rule; IPv6 only where hosts have it."""
+    """Make a lab's `unreachable` routes, nftables rules and bridge, in this order; IPv6 only where hosts have it."""
     for each in _networks(network) if ipv6 else (str(network),):
         call(["ip", "route", "add", "unreachable", each, "metric", str(METRIC)])
+    call(["nft", "-f", "-"], RULES.format(table=lab.table, network=network, bridge=lab.bridge))
     local = (f"address add {ipv6_twin(gateway(network), network)}/64 dev {lab.bridge} nodad",) if ipv6 else ()
     commands = (
         f"link add {lab.bridge} type bridge",
@@ -135,9 +162,6 @@ def make_network(lab: LabLayout, network: IPv4Network, *, ipv6: bool = False) ->
         f"link set {lab.bridge} up",
     )
     call(["ip", "-batch", "-"], "\n".join(commands))
-    rule = f"ip saddr {network} ip daddr != {network} masquerade"
-    chain = f"chain out {{\ntype nat hook postrouting priority srcnat\n{rule}\n}}"
-    call(["nft", "-f", "-"], f"table ip {lab.table} {{\n{chain}\n}}\n")
 
 
 def _networks(network: IPv4Network) -> tuple[str, ...]:
@@ -208,7 +232,8 @@ def remove_network(lab: LabLayout, network: str) -> None:
     for namespace in _namespaces(lab):
         _remove_host("", namespace)
     succeeds(["ip", "link", "delete", lab.bridge])
-    succeeds(["nft", "delete", "table", "ip", lab.table])
+    for family in ("ip", "inet"):
+        succeeds(["nft", "delete", "table", family, lab.table])
     for each in _networks(IPv4Network(network)) if network else ():
         succeeds(["ip", "route", "delete", "unreachable", each, "metric", str(METRIC)])
 

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import other_nspawn
@@ -16,7 +17,7 @@ from suites import SUITES
 
 from slurmfab import lab
 from slurmfab.base.errors import InputError, LabError
-from slurmfab.lab import Lab, LabSpec
+from slurmfab.lab import Lab, LabSpec, machine
 
 pytestmark = pytest.mark.lab
 
@@ -361,3 +362,197 @@ def test_needs_when_settings_are_as_the_kernel_starts_them_then_only_those_that_
     found = done.stdout.splitlines()
     assert len(found) == len(told)
     assert all(part in line for part, line in zip(told, found, strict=True))
+
+
+NODES, MANAGEMENT = "tfwd-a", "tfwd-b"  # network namespaces as two networks of this machine
+ALONE = "tfwd-m"  # one as a machine of its own
+
+RECEIVES = """
+import socket
+with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as ear:
+    ear.bind(("::", 623))
+    ear.settimeout(60)
+    print("ready", flush=True)
+    ends = 0
+    while ends < 2:
+        word, place = ear.recvfrom(99)
+        ends += word == b"end"
+        if word == b"out":
+            ear.sendto(b"answer", place)
+        print(word.decode(), place[0].removeprefix("::ffff:"))
+"""
+SENDS = """
+import socket, sys
+for word, source, target in (words.split() for words in sys.argv[1:]):
+    family = socket.AF_INET6 if ":" in target else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as mouth:
+        mouth.bind((source, 0))
+        mouth.sendto(word.encode(), (target, 623))
+        if word == "out":
+            mouth.settimeout(30)
+            assert mouth.recv(9) == b"answer"
+"""
+LABS_NETWORKS = """
+import sys
+from ipaddress import IPv4Network
+from pathlib import Path
+from slurmfab.lab import machine, network
+from slurmfab.lab.layout import LabLayout
+machine.MEMORY, machine.WANTED = Path(sys.argv[1]), {machine.FORWARDING: 1}
+for word in sys.argv[2:]:
+    lab, _, place = word.partition("=")
+    if word == "restore":
+        machine.restore()
+    elif place:
+        net = IPv4Network(place)
+        machine.prepare()
+        network.make_network(LabLayout(lab), net, ipv6=True)
+        for host, places in network.host_addresses(net, ["n1", "n2"], dual=["n1", "n2"]).items():
+            network.plug_in(LabLayout(lab).host(host), places, net)
+    else:
+        network.remove_network(LabLayout(lab), "")
+"""
+
+
+def inside(namespace: str, *argv: str) -> list[str]:
+    """The command to run a program in a network namespace; this machine's own if it is empty."""
+    return [*(["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []), *argv]
+
+
+def batch(namespace: str, *commands: str) -> None:
+    subprocess.run(inside(namespace, "ip", "-batch", "-"), input="\n".join(commands), text=True, check=True)
+
+
+@contextmanager
+def two_networks(of: str) -> Iterator[None]:
+    """Two networks of this machine, or of one that is a namespace, with a machine in each whose gateway it is."""
+    made = [one for one in (of, NODES, MANAGEMENT) if one]
+    try:
+        for name in made:
+            subprocess.run(["ip", "netns", "add", name], check=True)
+        for name, number in ((NODES, 81), (MANAGEMENT, 82)):
+            batch(
+                of,
+                f"link add {name} type veth peer name eth0 netns {name}",
+                f"address add 198.18.{number}.1/24 dev {name}",
+                f"address add 2001:db8:{number}::1/64 dev {name} nodad",
+                f"link set {name} up",
+                *(["link set lo up"] if of else []),
+            )
+            batch(
+                name,
+                "link set lo up",
+                f"address add 198.18.{number}.2/24 dev eth0",
+                f"address add 2001:db8:{number}::2/64 dev eth0 nodad",
+                "link set eth0 up",
+                f"route add default via 198.18.{number}.1",
+                f"route add default via 2001:db8:{number}::1",
+            )
+        yield
+    finally:
+        for name in (NODES, MANAGEMENT):
+            subprocess.run(inside(of, "ip", "link", "delete", name), check=False)
+        for name in made:
+            subprocess.run(["ip", "netns", "delete", name], check=False)
+
+
+def heard(receivers: Iterable[str], sent: dict[str, list[str]], ends: list[str], of: str) -> dict[str, set[str]]:
+    """What arrives in namespaces, as `WORD SOURCE`, of what is sent: `WORD SOURCE TARGET`, by namespace.
+
+    `ends`: sent last, by the machine `of` itself, which always arrives, and before which all else has.
+    """
+    python = (sys.executable, "-c")
+    ears = {
+        name: subprocess.Popen(inside(name, *python, RECEIVES), stdout=subprocess.PIPE, text=True) for name in receivers
+    }
+    try:
+        for ear in ears.values():
+            assert ear.stdout is not None
+            assert ear.stdout.readline() == "ready\n"
+        for name, words in (*sent.items(), (of, ends)):
+            subprocess.run(inside(name, *python, SENDS, *words), check=True)
+        lines = {name: ear.communicate()[0].splitlines() for name, ear in ears.items()}
+        assert {ear.returncode for ear in ears.values()} == {0}
+    finally:
+        for ear in ears.values():
+            ear.kill()
+            ear.wait()
+    return {name: {line for line in found if not line.startswith("end ")} for name, found in lines.items()}
+
+
+def test_lab_when_it_is_up_then_this_machine_forwards_to_and_from_its_hosts_alone_and_nobody_passes_as_one(rough):
+    was_off = machine.FORWARDING in json.loads(machine.MEMORY.read_text())
+    passes = set() if was_off else {"across 198.18.81.2"}
+    host = rough.host("n1").address
+    false = host.rpartition(".")[0] + ".200"
+    connect = f"timeout 2 bash -c '</dev/tcp/{host}/22'"
+    with two_networks(""):
+        batch(NODES, f"address add {false}/32 dev lo")
+        sent = {NODES: ["across 198.18.81.2 198.18.82.2", f"false {false} 198.18.82.2"]}
+        ends = ["end 198.18.82.1 198.18.82.2"] * 2
+        assert heard([MANAGEMENT], sent, ends, "") == {MANAGEMENT: passes}
+        assert subprocess.run(inside(NODES, "sh", "-c", connect), check=False).returncode == 124
+    assert subprocess.run(["sh", "-c", connect], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("forwarded", [False, True])
+def test_labs_when_forwarding_was_off_or_on_then_other_networks_are_as_before_and_no_lab_is_reached_from_outside(
+    tmp_path, forwarded
+):
+    """In network namespaces alone: a machine with two networks and two labs, of which the second goes first."""
+
+    def labs(*words: str) -> None:
+        argv = inside(ALONE, sys.executable, "-c", LABS_NETWORKS, str(tmp_path / "machine.json"), *words)
+        subprocess.run(argv, check=True)
+
+    def setting(words: str) -> str:
+        done = subprocess.run(inside(ALONE, "sysctl", "-n", *words.split()), check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    first, near, second = "sf-tfwdx-n1", "sf-tfwdx-n2", "sf-tfwdy-n1"
+    always = {"out 198.18.82.1", "across6 2001:db8:81::2"}
+    passes = {"across 198.18.81.2"} if forwarded else set()
+    sent = {
+        NODES: [
+            "across 198.18.81.2 198.18.82.2",
+            "across6 2001:db8:81::2 2001:db8:82::2",
+            "false 198.18.73.200 198.18.82.2",
+            "into 198.18.81.2 198.18.73.10",
+            "into6 2001:db8:81::2 fd53:6c66:c612:4900::10",
+        ],
+        first: [
+            "out 198.18.73.10 198.18.82.2",
+            "out6 fd53:6c66:c612:4900::10 2001:db8:82::2",
+            "other 198.18.81.77 198.18.82.2",
+            "near6 fd53:6c66:c612:4900::10 fd53:6c66:c612:4900::11",
+            "among 198.18.73.10 198.18.74.10",
+        ],
+    }
+    ends = ["end 198.18.82.1 198.18.82.2", "end 2001:db8:82::1 2001:db8:82::2"]
+    for last in (10, 11):
+        ends += [f"end 198.18.73.1 198.18.73.{last}", f"end fd53:6c66:c612:4900::1 fd53:6c66:c612:4900::{last}"]
+    of_second = ["end 198.18.74.1 198.18.74.10", "end fd53:6c66:c612:4a00::1 fd53:6c66:c612:4a00::10"]
+    with two_networks(ALONE):
+        setting(f"-w net.ipv4.ip_forward={int(forwarded)} net.ipv6.conf.all.forwarding=1")
+        if Path("/proc/sys/net/bridge").exists():  # packets between hosts of one bridge come to these rules as well
+            setting("-w net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1")
+        try:
+            labs("tfwdx=198.18.73.0/24", "tfwdy=198.18.74.0/24")
+            assert setting("net.ipv4.ip_forward") == "1"
+            batch(NODES, "address add 198.18.73.200/32 dev lo")
+            batch(first, "address add 198.18.81.77/32 dev lo", "route add default via fd53:6c66:c612:4900::1")
+            wanted = {MANAGEMENT: always | passes, first: set(), near: {"near6 fd53:6c66:c612:4900::10"}}
+            assert heard([*wanted, second], sent, ends + of_second, ALONE) == wanted | {second: set()}
+            labs("tfwdy")
+            assert heard(wanted, sent, ends, ALONE) == wanted
+            # Its remains, before the last settings are restored, open nothing either.
+            labs("tfwdx")
+            only = {NODES: ["across 198.18.81.2 198.18.82.2"]}
+            assert heard([MANAGEMENT], only, ends[:2], ALONE) == {MANAGEMENT: passes}
+            labs("restore")
+            assert setting("net.ipv4.ip_forward") == str(int(forwarded))
+            tables = inside(ALONE, "nft", "list", "tables")
+            assert subprocess.run(tables, check=True, capture_output=True, text=True).stdout == ""
+        finally:
+            for name in (first, near, second, second.replace("n1", "n2")):
+                subprocess.run(["ip", "netns", "delete", name], check=False, stderr=subprocess.DEVNULL)

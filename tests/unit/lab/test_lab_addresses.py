@@ -1,10 +1,12 @@
-"""Which addresses a lab takes."""
+"""Which addresses a lab takes, and what is forwarded to and from them."""
 
 from ipaddress import IPv4Network
 
 import pytest
 
 from slurmfab.base.errors import LabError
+from slurmfab.lab import network as of_lab
+from slurmfab.lab.layout import LabLayout
 from slurmfab.lab.network import choose_network, gateway, host_addresses
 
 
@@ -63,3 +65,19 @@ def test_host_addresses_when_a_host_has_ipv6_then_its_address_ends_with_the_same
         "n1": ("10.1.2.11",),
         "n2": ("fd53:6c66:a01:200::12",),
     }
+
+
+def test_make_network_when_called_then_the_rules_are_there_before_the_bridge_and_let_only_answers_in(monkeypatch):
+    called: list[tuple[str, str]] = []
+    monkeypatch.setattr(of_lab, "call", lambda argv, text="": called.append((argv[0], text)))
+    of_lab.make_network(LabLayout("x"), IPv4Network("10.1.2.0/24"))
+    (rules,) = (text for program, text in called if program == "nft")
+    assert [program for program, _ in called] == ["ip", "nft", "ip"]
+    assert rules.partition("table inet")[2].split("\n")[3:-3] == [
+        'ip saddr 10.1.2.0/24 iifname != "sf-x" drop',
+        'iifname "sf-x" oifname "sf-x" accept',  # with br_netfilter, packets between its hosts come here, too
+        'iifname "sf-x" ip saddr 10.1.2.0/24 accept',
+        'oifname "sf-x" ct state established,related accept',
+        'iifname "sf-x" drop',
+        'oifname "sf-x" drop',
+    ]
