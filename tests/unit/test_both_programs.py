@@ -54,8 +54,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[tuple[str,
 
 
 def by_fab(text: str) -> str:
-    """The text with the name `fab`, and without the labs that are up at the moment."""
-    return re.sub(r"known: [^)]*", "", text.replace("slurmfab", "fab"))
+    """The text with the name `fab`, without the labs that are up and the room that is free at the moment."""
+    return re.sub(r"known: [^)]*|[\d.]+ GiB free", "", text.replace("slurmfab", "fab"))
 
 
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
