@@ -46,7 +46,7 @@ class Neighbours:
 class Place:
     """Where a node is, and who says so."""
 
-    node: str
+    node: str  # its NodeName
     switches: tuple[str, ...]  # the names of its switches; several are one in the cluster file
     source: Literal["lldp", "ibnetdiscover"]  # the program that told it: of the node itself, or of a whole fabric
     by: tuple[str, ...]  # the hosts whose word it is
