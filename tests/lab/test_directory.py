@@ -55,6 +55,7 @@ done; true
 
 AS_UBUNTU_26_04 = """\
 getent group sssd >/dev/null || groupadd --system sssd
+cp -a /etc/sssd /root/sssd-before
 mkdir -p /run/systemd/system/sssd.service.d
 cat > /run/systemd/system/sssd.service.d/as-ubuntu.conf <<'END'
 [Service]
@@ -71,7 +72,7 @@ systemctl daemon-reload && systemctl restart sssd
 
 AS_IT_WAS = """\
 rm /run/systemd/system/sssd.service.d/as-ubuntu.conf && systemctl daemon-reload
-chown -R root:root /etc/sssd; chmod -R g-r /etc/sssd; systemctl restart sssd
+rm -rf /etc/sssd && mv /root/sssd-before /etc/sssd && systemctl restart sssd
 """
 
 LEFT = (
@@ -322,12 +323,8 @@ def test_while_the_directory_is_down_users_work_and_a_check_names_the_cause(site
         assert found["users_are_the_same_everywhere/n1"]["outcome"] == "passed"
         site.lab.on("n1", "systemctl restart sssd")
         assert site.lab.on("n1", "id -u ann") == "5001", "after a start without the server"
-        site.lab.on("n1", AS_UBUNTU_26_04)
-        assert "root:sssd 640" in site.lab.on("n1", "stat -c '%U:%G %a' /etc/sssd/sssd.conf")
-        assert site.lab.deploy()["steps"] == []
     finally:
         site.directory.start()
-        site.lab.on("n1", AS_IT_WAS)
 
 
 def test_starttls_does_as_well(site: Site) -> None:
@@ -335,6 +332,15 @@ def test_starttls_does_as_well(site: Site) -> None:
     site.lab.on("n1", "sss_cache -E")
     site.lab.until("n1", "id -u bob", "5002", patience=90)  # SSSD asks a server that was silent again after a minute
     assert {one["outcome"] for one in site.checks("directory").values()} == {"passed"}
+
+
+def test_sssds_files_when_its_unit_gives_them_to_the_user_sssd_then_are_as_wanted(site: Site) -> None:
+    site.lab.on("n1", AS_UBUNTU_26_04)
+    try:
+        assert "root:sssd 640" in site.lab.on("n1", "stat -c '%U:%G %a' /etc/sssd/sssd.conf")
+        assert site.lab.deploy()["steps"] == []
+    finally:
+        site.lab.on("n1", AS_IT_WAS)
 
 
 def test_when_the_key_goes_then_sssd_goes_and_homes_stay(site: Site) -> None:

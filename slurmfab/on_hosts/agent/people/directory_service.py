@@ -150,6 +150,8 @@ class DirectoryService(OwnedFiles):
                 # SSSD runs with the present settings, and stops where there are none.
                 context.must(["systemctl", "daemon-reload"])
                 verb = "restart" if replace.regular(context.path(SSSD_CONF)) else "stop"
+                # Without this systemd refuses the sixth start within ten seconds (systemd.unit(5), StartLimitBurst).
+                context.run(["systemctl", "reset-failed", UNIT])
                 context.must(["systemctl", verb, UNIT], seconds=120)
             if SSSD_CONF in differing and self.files:
                 # What SSSD remembers was found with other settings; where no server answers, it is still used.
