@@ -32,6 +32,7 @@ from slurmfab.on_hosts.agent.core.safe_paths import (
 
 OWNER_ONLY = 0o600  # the mode of a new file: most hold what hosts, checks or Slurm say of users, jobs and files
 READABLE_BY_ALL = 0o644  # the mode of a new file that colleagues or other programs read
+LINK = "{} is a link, and slurmfab writes through none that you have not named. Remove it."
 KEPT = (replace.UNCHANGED, replace.UNCHANGED)  # owner and group of a new file are as the kernel sets them
 
 
@@ -88,11 +89,16 @@ def opened_parent(path: Path, *, through_link: bool = False, make: bool = False)
             return folder, name
         with folder:
             if not through_link:
-                raise InputError(
-                    f"{path} is a link, and slurmfab writes through none that you have not named. Remove it."
-                )
+                raise InputError(LINK.format(path))
             path = Path(folder.path, folder.link(name))
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def entered(directory: Path, make: int = 0) -> Folder:
+    """Open a directory that must be no link itself; `make`: the mode of a new one, 0 for none. Raises as `opened`."""
+    parent, name = opened_parent(directory, make=bool(make))
+    with parent:
+        return make_or_enter(parent, name, make) if make else parent.enter(name)
 
 
 def opened_own(directory: Path, shared: Path, make: int = 0) -> Folder:
@@ -101,9 +107,7 @@ def opened_own(directory: Path, shared: Path, make: int = 0) -> Folder:
     `make`: the mode of a new one, 0 for none. Raises BrokenFile for one of others, or a link; OSError.
     """
     try:
-        parent, name = opened_parent(directory, make=bool(make))
-        with parent:
-            folder = make_or_enter(parent, name, make) if make else parent.enter(name)
+        folder = entered(directory, make)
     except InputError as error:
         raise BrokenFile(directory, f"{directory} is a link") from error
     owner = folder.status.st_uid
@@ -169,7 +173,7 @@ def require_writable(path: Path, option: str) -> None:
 def refuse_link(path: Path) -> None:
     """Refuse, by InputError, a directory with a name of slurmfab's that is a link: nobody named its target."""
     if path.is_symlink():
-        raise InputError(f"{path} is a link, and slurmfab writes through none that you have not named. Remove it.")
+        raise InputError(LINK.format(path))
 
 
 def refuse_open_to_all(folder: Folder) -> None:
@@ -286,20 +290,16 @@ def close(folder: Folder, others: int) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file from a directory of slurmfab's, if both are there, and the directory is no link."""
-    with suppress(OSError, ResourceFailed, InputError):
-        parent, name = opened_parent(path.parent)
-        with parent, parent.enter(name) as folder:
-            folder.unlink(path.name)
+    with suppress(OSError, ResourceFailed, InputError), entered(path.parent) as folder:
+        folder.unlink(path.name)
 
 
 def keep_newest(directory: Path, most: int) -> None:
     """Remove the oldest JSON files of a directory whose names begin with times, so that so many are left."""
-    with suppress(OSError, ResourceFailed, InputError):
-        parent, name = opened_parent(directory)
-        with parent, parent.enter(name) as folder:
-            for old in [name for name in folder.names() if name.endswith(".json")][:-most]:
-                with suppress(OSError):
-                    folder.unlink(old)
+    with suppress(OSError, ResourceFailed, InputError), entered(directory) as folder:
+        for old in [name for name in folder.names() if name.endswith(".json")][:-most]:
+            with suppress(OSError):
+                folder.unlink(old)
 
 
 @contextmanager

@@ -92,8 +92,7 @@ def find_controller(contact: Contact, answers: dict[str, Any], start: str, progr
     for _ in range(MOST_STEPS):
         name, address = controllers_of(parse(answers[start]["slurm_conf"]))[0]
         found = met_as(contact, name, address)
-        is_other = is_address(address) and contact.is_elsewhere(start, address)
-        if found == start or (is_itself(contact, answers, start, name) and not is_other):
+        if found == start or is_itself(contact, answers, start, (name, address)):
             return start
         if not found:
             progress.line(f"{start} is a host of the cluster whose controller is {name}; going on with {name}.")
@@ -110,9 +109,12 @@ def find_controller(contact: Contact, answers: dict[str, Any], start: str, progr
     )
 
 
-def is_itself(contact: Contact, answers: Mapping[str, Any], host: str, name: str) -> bool:
+def is_itself(contact: Contact, answers: Mapping[str, Any], host: str, controller: tuple[str, str]) -> bool:
     """Whether a host is the controller that its slurm.conf names, by an address that it does not know as its own."""
-    return contact.facts[host].hostname.lower() == short(name) and "slurmctld" in answers[host]["places"]["running"]
+    name, address = controller
+    is_named = contact.facts[host].hostname.lower() == short(name)
+    says_so = is_named and "slurmctld" in answers[host]["places"]["running"]
+    return says_so and not (is_address(address) and contact.is_elsewhere(host, address))
 
 
 def meet_controller(
