@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from slurmfab.base.errors import HostError, InputError, PythonMissing, SlurmfabError
+from slurmfab.base.errors import HostError, IdConflict, InputError, PythonMissing, SlurmfabError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.hostlist import expand_endpoints, fold
 from slurmfab.base.program_name import FAB
@@ -52,17 +52,19 @@ def summary_lines(
     """The lines of the summary: a table of the hosts, IDs, and packages to install.
 
     `without_python`: as typed. `exists`: the hosts form this cluster already. `moving`: other IDs for slurm and munge
-    are allowed. Raises IdConflict if a host has users that conflict with needed ones.
+    are allowed. Users that conflict with needed ones are told; a deployment leaves out a host that alone is to blame.
     """
     facts = {name: host.facts for name, host in hosts.items()}
-    ids = system_ids.choose(facts, cluster.ids, {}, controller=cluster.controller, moving=moving)
+    try:
+        ids = system_ids.choose(facts, cluster.ids, {}, controller=cluster.controller, moving=moving)
+        users = ", ".join(f"{user} {ids[f'{user}.uid']}:{ids[f'{user}.gid']}" for user in ("slurm", "munge"))
+    except IdConflict as error:
+        users = str(error)
     title = f"The cluster {cluster.name} is there already:" if exists else f"The new cluster {cluster.name}:"
     lines = ["", title, *(f"{INDENT}{line}" for line in table(rows(cluster, hosts), max(0, width - len(INDENT)))), ""]
-    lines.append(
-        "Users: " + ", ".join(f"{user} {ids[f'{user}.uid']}:{ids[f'{user}.gid']}" for user in ("slurm", "munge"))
-    )
     lines += [
-        f"Packages to install on {fold(names)}: {', '.join(missing)}" for missing, names in lacking(cluster, facts)
+        f"Users: {users}",
+        *(f"Packages to install on {fold(names)}: {', '.join(missing)}" for missing, names in lacking(cluster, facts)),
     ]
     if without_python:
         lines.append(f"No python3 yet: {fold(without_python)}; it is installed first, and they are compute nodes then.")

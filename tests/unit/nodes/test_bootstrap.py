@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ from support import THREE_HOSTS, host_facts
 from terminals import Terminal, shown_on
 
 from slurmfab.base.errors import InputError, PythonMissing, SlurmfabError, Unreachable
-from slurmfab.cluster.facts import ClusterMark, SlurmUse
+from slurmfab.cluster.facts import Account, ClusterMark, SlurmUse
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.nodes import bootstrap, discovery, membership
@@ -198,6 +199,26 @@ def test_the_summary_when_hosts_differ_then_has_a_row_for_each_kind_and_the_pack
     assert re.search(r"n\[1,9\] +compute +10\.0\.0\.\[2,9\] .*Slurm 24\.11\.5-4", text)
     assert "Packages to install on c1: openssh-client, slurmctld" in text
     assert "Packages to install on n[1,9]: openssh-client" in text
+
+
+def test_the_summary_when_one_host_has_slurm_as_another_user_then_says_so_and_does_not_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met(monkeypatch, "c1", "n1", "n9")
+    hosts = discovery.discover("", None, accept_new=False, ask_password=None, progress=print, refuse=print)  # type: ignore[arg-type]
+    odd = host_facts("n9", accounts={"slurm": Account(1002, 1002, "/", ""), "ann": Account(64030, 64030, "/", "")})
+    usual = host_facts("n1", accounts={"slurm": Account(64030, 64030, "/", "")}, groups={"slurm": 64030})
+    facts = {"n1": usual, "n9": odd}
+    told = tuple(
+        dataclasses.replace(one, facts=facts.get(one.name, dataclasses.replace(usual, hostname="c1")))
+        for one in hosts.discovered_hosts
+    )
+    monkeypatch.setattr(discovery, "discover", lambda *_, **__: discovery.Discovery(told, {}))
+    options, connection = DeployOptions("c1,n1,n9"), ConnectionOptions(user="root")
+    found = bootstrap.introduce(tmp_path / "c.yaml", options, connection, Output(), bootstrap.leave_python)
+    text = bootstrap.summary_text(found, options, io.StringIO())
+    assert "Users: n9: user slurm has UID 1002 there, but the cluster uses 64030" in text
+    assert "Packages to install" in text
 
 
 @pytest.mark.parametrize(("typed", "agreed"), [("y\n", True), ("\n", False)])
