@@ -242,7 +242,7 @@ def test_windows_reach_users(x11_host: CheckedHost, cluster: Cluster) -> None:
     settings = dict(line.split(" ", 1) for line in x11_host.ask(SSHD_SETTINGS).lower().splitlines() if " " in line)
     assert settings.get("x11forwarding") == "yes", (
         "sshd has X11Forwarding no, so `ssh -X` brings no screen. "
-        f"Repair: X11Forwarding yes in a file of /etc/ssh/sshd_config.d on {name}, and systemctl reload ssh"
+        f"Repair: X11Forwarding yes in a file of /etc/ssh/sshd_config.d on {name}, and systemctl restart ssh"
     )
 
 

@@ -20,9 +20,10 @@ LATER = 5.0
 class Host(Context):
     """A scratch root whose sshd accepts its files or not, and writes its PID file when it is reloaded."""
 
-    def __init__(self, root: Path, refusal: str = "") -> None:
+    def __init__(self, root: Path, refusal: str = "", *, has_socket: bool = False) -> None:
         super().__init__(str(root))
         self.refusal = refusal
+        self.has_socket = has_socket
         self.programs: list[str] = []
         (root / "run").mkdir()
         (root / DROP_INS[1:]).mkdir(parents=True)
@@ -35,7 +36,9 @@ class Host(Context):
         os.utime(self.path(PID_FILE), (at, at))
 
     def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
-        self.programs.append(argv[0])
+        if "is-active" in argv:
+            return subprocess.CompletedProcess(argv, 0 if self.has_socket else 3, b"", b"")
+        self.programs.append(argv[1] if argv[0] == "systemctl" else argv[0])
         if argv[0] == "sshd":
             return subprocess.CompletedProcess(argv, int(bool(self.refusal)), b"", self.refusal.encode())
         self.loads(LATER)
@@ -47,7 +50,13 @@ def test_sshd_loads_its_files_once_when_they_come_and_when_they_go(root: Path) -
     assert [apply(FILES, host).status, apply(FILES, host).status] == [CHANGED, OK]
     assert apply(SshdFiles("user-ssh", ()), host).status == CHANGED
     assert not Path(host.path(DROP_IN)).exists()
-    assert host.programs == ["sshd", "systemctl"] * 2
+    assert host.programs == ["sshd", "try-reload-or-restart"] * 2
+
+
+def test_sshd_that_a_socket_starts_is_restarted_since_it_would_lose_the_socket_by_a_reload(root: Path) -> None:
+    host = Host(root, has_socket=True)
+    assert apply(FILES, host).status == CHANGED
+    assert host.programs == ["sshd", "try-restart"]
 
 
 def test_files_that_sshd_has_not_loaded_are_loaded(root: Path) -> None:

@@ -43,35 +43,35 @@ ROWS = (
     Breakage(
         name="sshd-allowusers",
         what="sshd's `AllowUsers` does not name slurm",
-        breaks="echo 'AllowUsers root ada' >/etc/ssh/sshd_config.d/site.conf && systemctl reload ssh",
+        breaks="echo 'AllowUsers root ada' >/etc/ssh/sshd_config.d/site.conf && systemctl restart ssh",
         check=("sshd keeps slurm out: AllowUsers root ada",),
         plan=("sshd keeps slurm out: AllowUsers root ada",),
         deploy=Told(
             ("AllowUsers root ada", "echo 'AllowUsers slurm' > /etc/ssh/sshd_config.d/slurm.conf", "not done: n1"),
-            repair="echo 'AllowUsers slurm' > /etc/ssh/sshd_config.d/slurm.conf && systemctl reload ssh",
+            repair="echo 'AllowUsers slurm' > /etc/ssh/sshd_config.d/slurm.conf && systemctl restart ssh",
         ),
     ),
     Breakage(
         name="sshd-allowgroups",
         what="sshd's `AllowGroups` does not name slurm",
         host="n2",
-        breaks="echo 'AllowGroups root ada' >/etc/ssh/sshd_config.d/site.conf && systemctl reload ssh",
+        breaks="echo 'AllowGroups root ada' >/etc/ssh/sshd_config.d/site.conf && systemctl restart ssh",
         check=("sshd keeps slurm out: AllowGroups root ada",),
         plan=("sshd keeps slurm out: AllowGroups root ada",),
         deploy=Told(
             ("AllowGroups root ada", "echo 'AllowGroups slurm' > /etc/ssh/sshd_config.d/slurm.conf"),
-            repair="echo 'AllowGroups slurm' > /etc/ssh/sshd_config.d/slurm.conf && systemctl reload ssh",
+            repair="echo 'AllowGroups slurm' > /etc/ssh/sshd_config.d/slurm.conf && systemctl restart ssh",
         ),
     ),
     Breakage(
         name="sshd-denyusers",
         what="sshd's `DenyUsers` names slurm",
-        breaks="echo 'DenyUsers slurm' >/etc/ssh/sshd_config.d/denied.conf && systemctl reload ssh",
+        breaks="echo 'DenyUsers slurm' >/etc/ssh/sshd_config.d/denied.conf && systemctl restart ssh",
         check=("sshd keeps slurm out: DenyUsers slurm",),
         plan=("sshd keeps slurm out: DenyUsers slurm",),
         deploy=Told(
             ("DenyUsers slurm", "remove that from /etc/ssh/sshd_config or /etc/ssh/sshd_config.d/*.conf"),
-            repair="rm /etc/ssh/sshd_config.d/denied.conf && systemctl reload ssh",
+            repair="rm /etc/ssh/sshd_config.d/denied.conf && systemctl restart ssh",
         ),
     ),
     Breakage(

@@ -11,6 +11,8 @@ from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 from slurmfab.on_hosts.agent.services.service import AS_ON_DISK, LOADED
 
 UNITS = ("/usr/lib/systemd/system/ssh.service", "/usr/lib/systemd/system/sshd.service")
+SOCKET = "ssh.socket"
+"""Ubuntu's sshd starts with its first connection, by this unit."""
 DROP_INS = "/etc/ssh/sshd_config.d"
 PID_FILE = "/run/sshd.pid"
 """sshd writes it whenever it has loaded its files; without it, sshd starts for each connection."""
@@ -44,8 +46,11 @@ class SshdFiles(OwnedFiles):
             reason = judged.stderr.decode(errors="replace").strip() or "no message"
             raise ResourceFailed("sshd does not accept its files, so they were taken back: %s" % reason)
         # The name of the unit on Debian, and elsewhere.
-        unit = next((one for one in UNITS if os.path.exists(context.path(one))), UNITS[1])
-        context.must(["systemctl", "reload-or-restart", os.path.basename(unit)])
+        unit = os.path.basename(next((one for one in UNITS if os.path.exists(context.path(one))), UNITS[1]))
+        # sshd that a socket started loses it by a reload (OpenSSH 10.0 of Debian 13: "Cannot bind any address"); systemd
+        # keeps the socket during a restart, and sessions go on.
+        has_socket = context.run(["systemctl", "is-active", "--quiet", SOCKET]).returncode == 0
+        context.must(["systemctl", "try-restart" if has_socket else "try-reload-or-restart", unit])
         wait_until_loaded(self, context)
 
 

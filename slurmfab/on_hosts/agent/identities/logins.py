@@ -85,7 +85,7 @@ def refused_type(shown: str, policy: str) -> Optional[Tuple[str, str]]:
     by = "the crypto-policy %s" % names[0][:SHOWN] if names else "PubkeyAcceptedAlgorithms in sshd's files"
     return (
         "sshd accepts no keys of the type %s, as slurmfab makes them: %s leaves it out" % (KEY_TYPE, by),
-        "a policy that has it, such as update-crypto-policies --set DEFAULT, then systemctl reload sshd; or slurm_ssh: "
+        "a policy that has it, such as update-crypto-policies --set DEFAULT, then systemctl restart sshd; or slurm_ssh: "
         "none in the cluster file",
     )
 
@@ -118,12 +118,12 @@ def barred(user: str, groups: Sequence[str], found: Dict[str, List[str]]) -> Opt
     for keyword, who in (("DenyUsers", users), ("DenyGroups", own)):
         hits = [pattern for pattern in found.get(keyword.lower(), []) if matches(pattern, who) and "@" not in pattern]
         if hits:
-            where = "remove that from %s or %s/*.conf, then: systemctl reload ssh" % SSHD
+            where = "remove that from %s or %s/*.conf, then: systemctl restart ssh" % SSHD
             return problem % (user, keyword, " ".join(hits)), where
     for keyword, who in (("AllowUsers", users), ("AllowGroups", own)):
         patterns = found.get(keyword.lower(), [])
         if patterns and not any(matches(pattern, who) for pattern in patterns):
-            addition = "echo '%s %s' > %s && systemctl reload ssh" % (keyword, user, SSHD_ADDITION)
+            addition = "echo '%s %s' > %s && systemctl restart ssh" % (keyword, user, SSHD_ADDITION)
             return problem % (user, keyword, " ".join(patterns)), addition
     return None
 
