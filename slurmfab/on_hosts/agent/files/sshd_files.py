@@ -47,8 +47,8 @@ class SshdFiles(OwnedFiles):
             raise ResourceFailed("sshd does not accept its files, so they were taken back: %s" % reason)
         # The name of the unit on Debian, and elsewhere.
         unit = os.path.basename(next((one for one in UNITS if os.path.exists(context.path(one))), UNITS[1]))
-        # sshd that a socket started loses it by a reload (OpenSSH 10.0 of Debian 13: "Cannot bind any address"); systemd
-        # keeps the socket during a restart, and sessions go on.
+        # sshd that a socket started loses it by a reload (OpenSSH 10.0 of Debian 13: "Cannot bind any address");
+        # systemd keeps the socket during a restart, and sessions go on.
         has_socket = context.run(["systemctl", "is-active", "--quiet", SOCKET]).returncode == 0
         context.must(["systemctl", "try-restart" if has_socket else "try-reload-or-restart", unit])
         wait_until_loaded(self, context)

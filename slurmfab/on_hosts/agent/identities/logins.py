@@ -85,8 +85,8 @@ def refused_type(shown: str, policy: str) -> Optional[Tuple[str, str]]:
     by = "the crypto-policy %s" % names[0][:SHOWN] if names else "PubkeyAcceptedAlgorithms in sshd's files"
     return (
         "sshd accepts no keys of the type %s, as slurmfab makes them: %s leaves it out" % (KEY_TYPE, by),
-        "a policy that has it, such as update-crypto-policies --set DEFAULT, then systemctl restart sshd; or slurm_ssh: "
-        "none in the cluster file",
+        "a policy that has it, such as update-crypto-policies --set DEFAULT, then systemctl restart sshd; or "
+        "slurm_ssh: none in the cluster file",
     )
 
 
