@@ -17,6 +17,7 @@ import socket
 import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -78,16 +79,31 @@ class Part:
         return data
 
     def pieces(self, size: int, advice: str) -> Iterator[Piece]:
-        """The part in pieces of `size` bytes, each read when asked for; InputError, with `advice`, if it is shorter."""
-        done = 0
+        """The part in pieces of `size` bytes, each read when asked for; InputError, with `advice`, if it has changed.
+
+        The archive is opened again, and so may be another one by now: the last piece comes only if all are as verified.
+        """
+        done, found = 0, hashlib.sha256()
         with open(self.path, "rb", opener=without_waiting) as file:
             file.seek(self.offset)
             while done < self.size:
                 data = file.read(min(size, self.size - done))
                 if not data:
                     raise InputError(f"{self.path} became shorter while it was read. {advice}")
+                found.update(data)
+                if done + len(data) == self.size and found.hexdigest() != self.sha256:
+                    raise InputError(f"{self.path} was changed while it was read. {advice}")
                 yield Piece(done, data)
                 done += len(data)
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """A context with the archive as a file at the part's beginning; InputError if the part has changed."""
+        with open(self.path, "rb", opener=without_waiting) as file:
+            if sha256_of(file, self.offset, self.size) != self.sha256:
+                raise InputError(f"{self.path} was changed while it was read. Nothing was changed; run again.")
+            file.seek(self.offset)
+            yield file
 
 
 @dataclass(frozen=True)
@@ -181,7 +197,7 @@ def contents_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> Contents
     data = seal.data
     manifest = manifest_from(data, path, kind)
     wrong = altered(manifest, {name: one.size for name, one in members.items()}, lambda listed: listed.size)
-    digests = {} if wrong else {name: sha256_of(file, one) for name, one in members.items()}
+    digests = {} if wrong else {name: sha256_of(file, one.offset_data, one.size) for name, one in members.items()}
     wrong = wrong or altered(manifest, digests, lambda listed: listed.sha256)
     if wrong:
         raise kind.damaged(path, f"its content does not match the manifest: {', '.join(wrong[:4])}")
@@ -246,10 +262,10 @@ def manifest_from(data: bytes, path: Path, kind: Kind[OneManifest]) -> OneManife
     return strict_json.checked(data, MANIFEST, TypeAdapter(kind.manifest))
 
 
-def sha256_of(file: BinaryIO, member: tarfile.TarInfo) -> str:
-    """The SHA-256 of a member of an open archive, in hexadecimal digits."""
-    digest, left = hashlib.sha256(), member.size
-    file.seek(member.offset_data)
+def sha256_of(file: BinaryIO, offset: int, left: int) -> str:
+    """The SHA-256 of so many bytes of an open archive, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    file.seek(offset)
     while left and (piece := file.read(min(HASH_PIECE, left))):
         digest.update(piece)
         left -= len(piece)

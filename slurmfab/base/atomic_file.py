@@ -31,6 +31,7 @@ from slurmfab.on_hosts.agent.core.safe_paths import (
 )
 
 OWNER_ONLY = 0o600  # the mode of a new file: most hold what hosts, checks or Slurm say of users, jobs and files
+RECORD = ".json"  # in the name of each record, also of an unfinished one
 READABLE_BY_ALL = 0o644  # the mode of a new file that colleagues or other programs read
 LINK = "{} is a link, and slurmfab writes through none that you have not named. Remove it."
 KEPT = (replace.UNCHANGED, replace.UNCHANGED)  # owner and group of a new file are as the kernel sets them
@@ -120,11 +121,16 @@ def opened_own(directory: Path, shared: Path, make: int = 0) -> Folder:
 def opened_private(directory: Path, shared: Path) -> Folder:
     """Open, or make, a directory of slurmfab's beside a file, for those alone who may change that: it becomes so.
 
-    Raises as `opened_own`.
+    Raises as `opened_own`, and BrokenFile for a private one with files of others: it was moved here.
     """
     folder = opened_own(directory, shared, 0o700)
     group, found = foreign.sharing(shared).group, os.fstat(folder.descriptor)
     gid, mode = (found.st_gid, 0o700) if group is None else (group, 0o770)
+    if group is not None and not found.st_mode & stat.S_IRWXG:
+        strange = next((name for name in folder.names() if RECORD not in name), "")
+        if strange:
+            folder.close()
+            raise BrokenFile(directory, f"{directory} is private and has {strange} in it, which is none of slurmfab's")
     if os.geteuid() in (0, found.st_uid) and (found.st_gid, found.st_mode & 0o777) != (gid, mode):
         with suppress(PermissionError):  # a group that this user is not in, or a file server that obeys no root
             folder.set_access(gid=gid, mode=mode)
@@ -212,9 +218,10 @@ def write_in(folder: Folder, name: str, text: str | bytes, mode: int | None, new
             has_mode = mode in (None, found.st_mode & 0o777)
             if has_mode and found.st_size == len(content) and file.read(len(content) + 1) == content:
                 return
-        # Where all may put files, whoever put this one there does not choose who reads the new one.
-        is_planted = folder.status.st_mode & stat.S_ISVTX and found.st_uid not in (0, os.geteuid(), foreign.caller())
-        mode = found.st_mode & 0o777 if mode is None and not is_planted else mode
+        # Who put a file there does not choose that all read the new one; where all may put files, nor who else does.
+        is_own = found.st_uid in (0, os.geteuid(), foreign.caller())
+        if mode is None and (is_own or not folder.status.st_mode & stat.S_ISVTX):
+            mode = found.st_mode & (0o777 if is_own else 0o770 | new)
     replace.exchange_in(folder, name, content, (*KEPT, new if mode is None else mode))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from slurmfab.base.hostlist import fold
+from slurmfab.base.ip_addresses import family
 from slurmfab.base.terminal import hang
 
 HOST, ADDRESS = "\0", "\1"  # what stands in a text for the host's name, and for an IP address
@@ -82,9 +82,7 @@ def _without_addresses(text: str, addresses: list[str]) -> str:
     """A text with gaps where it names IP addresses, which are appended to a list."""
 
     def gap(match: re.Match[str]) -> str:
-        try:
-            ipaddress.ip_address(match[0])
-        except ValueError:
+        if not family(match[0]):
             return match[0]
         addresses.append(match[0])
         return ADDRESS

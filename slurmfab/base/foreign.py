@@ -6,14 +6,11 @@ import grp
 import os
 import pwd
 import stat
-import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
-
-from slurmfab.base.own_directory import own_directory
 
 MOST_LINKS = 40  # as many as Linux follows
 ACCESS_LIST = "system.posix_acl_access"  # the extended attribute of a file with an access control list (acl(5))
@@ -149,18 +146,3 @@ def has_access_list(place: Path) -> bool:
     with suppress(OSError):  # a file system without extended attributes
         return ACCESS_LIST in os.listxattr(place)
     return False
-
-
-@contextmanager
-def compiled_anew() -> Iterator[None]:
-    """While in this context, Python compiles modules from their sources, and those compiled before are not loaded.
-
-    What `why_unsafe` looks at is the source, and a `.pyc` beside it may be of somebody else.
-    """
-    before = sys.pycache_prefix, sys.dont_write_bytecode
-    with own_directory("compiled") as empty:
-        sys.pycache_prefix, sys.dont_write_bytecode = str(empty), True
-        try:
-            yield
-        finally:
-            sys.pycache_prefix, sys.dont_write_bytecode = before

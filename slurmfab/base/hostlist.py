@@ -7,7 +7,6 @@ Slurm refuses, and knows operators (`@group`, `!`, `&`, `^`, `*`, steps) that Sl
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import re
 import shlex
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from slurmfab.base.errors import HostlistError
-from slurmfab.base.ip_addresses import canonical
+from slurmfab.base.ip_addresses import IPV6, canonical, family
 
 # slurm.conf(5), MaxNodeCount: the most nodes that Slurm supports.
 MOST_HOSTS = 65536
@@ -209,15 +208,15 @@ def extend(some: Iterable[str], names: Iterable[str]) -> list[str]:
     families: dict[str, list[str]] = defaultdict(list)
     for name in names:
         families[_split(name)[0]].append(name)
-    for family in families.values():
+    for members in families.values():
         for number, entry in enumerate(extended):
             inside = expand(entry)
-            longer = fold((*inside, *family))
+            longer = fold((*inside, *members))
             if fold(inside) == entry and len(entries(longer)) == 1:
                 extended[number] = longer
                 break
         else:
-            extended += entries(fold(family))
+            extended += entries(fold(members))
     return extended
 
 
@@ -357,10 +356,8 @@ def _expand_endpoint(entry: str, hostlist: str) -> Iterator[Endpoint]:
 
 def _ipv6(text: str, hostlist: str) -> str:
     """Return an IPv6 address as the user wrote it, after a check."""
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        raise HostlistError(f'"{hostlist}": "{text}" is not an IPv6 address.') from None
+    if family(text) != IPV6:
+        raise HostlistError(f'"{hostlist}": "{text}" is not an IPv6 address.')
     return text
 
 

@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 
 IPV4, IPV6 = 4, 6
 NO_ADDRESS = 0
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# Python takes anything behind the `%` of an IPv6 address, line breaks and commands for a shell as well.
+_ADDRESS = re.compile(r"[0-9A-Fa-f:.]+(%[\w.-]{1,15})?", re.ASCII)
+
+
+def parsed(text: str) -> Address:
+    """An IP address; ValueError for other texts, also where more than an interface's name is behind a `%`.
+
+    >>> parsed("10.0.0.1"), parsed("fe80::1%eth0")
+    (IPv4Address('10.0.0.1'), IPv6Address('fe80::1%eth0'))
+    """
+    if not _ADDRESS.fullmatch(text):
+        raise ValueError(f"{text!r} is not an IP address")
+    return ipaddress.ip_address(text)
 
 
 def family(text: str) -> int:
@@ -15,7 +32,7 @@ def family(text: str) -> int:
     (4, 6, 6, 0)
     """
     try:
-        return ipaddress.ip_address(text).version
+        return parsed(text).version
     except ValueError:
         return NO_ADDRESS
 
@@ -31,10 +48,10 @@ def canonical(text: str) -> str:
     if ":" not in text:
         return text
     try:
-        address = ipaddress.IPv6Address(text)
+        address = parsed(text)
     except ValueError:
         return text
-    return str(address.ipv4_mapped or address)
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def is_link_local(text: str) -> bool:
@@ -45,7 +62,7 @@ def is_link_local(text: str) -> bool:
     """
     if family(text) != IPV6:
         return False
-    return "%" in text or ipaddress.IPv6Address(text).is_link_local
+    return "%" in text or parsed(text).is_link_local
 
 
 def in_url(text: str) -> str:

@@ -5,20 +5,31 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from slurmfab.base.errors import InputError
+from slurmfab.base.foreign import Trusted, caller, is_own_group, why_not_own
 
 
 @contextmanager
 def own_directory(kind: str) -> Iterator[Path]:
     """A context with a directory that only this user can enter, and that is removed at its end.
 
-    Those of the same kind that killed runs have left are removed first. Raises OSError if none can be made.
+    Those of the same kind that killed runs have left are removed first. Raises OSError if none can be made, and
+    InputError where others could put their own in its place, as by a TMPDIR of theirs.
     """
-    prefix = f"slurmfab-{kind}-"
-    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+    prefix, above = f"slurmfab-{kind}-", Path(tempfile.gettempdir())
+    found = above.stat()
+    group = found.st_gid if is_own_group(found) else None
+    if why := why_not_own(above, Trusted(frozenset({0, os.geteuid(), caller()}), group)):
+        raise InputError(
+            f"The directory of temporary files, {above}, is not safe: {why}. Set TMPDIR to one of yours, or to /tmp."
+        )
+    for left in above.glob(f"{prefix}*"):
         with suppress(OSError):
             lock = locked(left)
             shutil.rmtree(left, ignore_errors=True)
@@ -43,11 +54,15 @@ def made(prefix: str) -> tuple[Path, int]:
 
 
 def locked(directory: Path) -> int:
-    """A descriptor with the lock of a directory; OSError if it is another user's, or a living process has the lock."""
+    """A descriptor with the lock of a directory; OSError if it is not as ours are, or a living process has the lock.
+
+    A directory with another mode may be one of this user's own, which somebody who could write to it has moved here.
+    """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        if os.fstat(descriptor).st_uid != os.geteuid():
-            raise PermissionError(f"{directory} belongs to another user")
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != stat.S_IRWXU:
+            raise PermissionError(f"{directory} was not made by slurmfab for this user")
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)

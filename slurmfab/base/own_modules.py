@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
     EXTENSION_SUFFIXES,
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 
 from slurmfab.base.foreign import Trusted, why_not_own
+from slurmfab.base.own_directory import own_directory
 
 KINDS = (
     (ExtensionFileLoader, EXTENSION_SUFFIXES),
@@ -70,3 +72,18 @@ class _Judging(FileFinder):
                 text = f"{place} is not loaded: {why}, and what is in it would run as you."
                 raise ForeignModule(text, name=fullname, path=place)
         return found
+
+
+@contextmanager
+def compiled_anew() -> Iterator[None]:
+    """While in this context, Python compiles modules from their sources, and those compiled before are not loaded.
+
+    What is judged is the source, and a `.pyc` beside it may be of somebody else.
+    """
+    before = sys.pycache_prefix, sys.dont_write_bytecode
+    with own_directory("compiled") as empty:
+        sys.pycache_prefix, sys.dont_write_bytecode = str(empty), True
+        try:
+            yield
+        finally:
+            sys.pycache_prefix, sys.dont_write_bytecode = before

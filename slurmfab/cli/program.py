@@ -177,7 +177,7 @@ class Fabfiles(FilesystemLoader):
         path = str(found.origin) if found else str(name)
         self.let_in(str(Path(path).parent))
         try:
-            with foreign.compiled_anew():
+            with own_modules.compiled_anew():
                 return super().load(name)
         except (Exit, CollectionNotFound):
             raise

@@ -45,26 +45,26 @@ def gateways_of(route: Route) -> Iterator[Route]:
 
 def block(host: str, way: Route, pinned: Mapping[str, str], known_hosts: Path) -> str:
     """The block of one host: the way to it, and `known_hosts`, the file with its pinned keys (base64 by type)."""
-    lines = [f"HostName {way.address}", f"User {quoted(way.user)}", f"Port {way.port}"]
+    lines = [f"HostName {quoted(way.address)}", f"User {quoted(way.user)}", f"Port {way.port}"]
     lines += [f"IdentityFile {quoted(key)}" for key in ((way.key,) if way.key else way.keys)]
     lines += ["IdentitiesOnly yes"] if way.key else []
     if way.relays:
-        lines.append(f"ProxyJump {way.relays[0].host}")
+        lines.append(f"ProxyJump {plain(way.relays[0].host)}")
     elif way.gateway:
-        lines.append(f"ProxyJump {way.gateway.host}")
+        lines.append(f"ProxyJump {plain(way.gateway.host)}")
     elif way.proxy_command:
         lines.append(f"ProxyCommand {way.proxy_command}")
     if pinned:
         lines += [
-            f"HostKeyAlias {host}",
+            f"HostKeyAlias {plain(host)}",
             f"UserKnownHostsFile {quoted(str(known_hosts))}",
             "GlobalKnownHostsFile none",
             "StrictHostKeyChecking yes",
             f"HostKeyAlgorithms {','.join(algorithms(pinned))}",
         ]
     elif way.key_alias:
-        lines.append(f"HostKeyAlias {way.key_alias}")
-    return "\n".join([f"Host {host}", *(f"    {line}" for line in lines)]) + "\n"
+        lines.append(f"HostKeyAlias {plain(way.key_alias)}")
+    return "\n".join([f"Host {plain(host)}", *(f"    {line}" for line in lines)]) + "\n"
 
 
 def algorithms(kinds: Mapping[str, str]) -> Iterator[str]:
@@ -73,11 +73,16 @@ def algorithms(kinds: Mapping[str, str]) -> Iterator[str]:
         yield from RSA_SIGNATURES if kind == "ssh-rsa" else (kind,)
 
 
+def plain(value: str) -> str:
+    """A value of ssh_config(5) in which % is nothing special; InputError for a quote or a control character."""
+    if '"' in value or not value.isprintable():
+        raise InputError(f"{value!r} cannot be written into an ssh_config: it has a quote or a control character.")
+    return value
+
+
 def quoted(value: str) -> str:
-    """A value of ssh_config(5), with %, quotes and spaces made safe; InputError for a quote or line break."""
-    if any(letter in value for letter in '"\n\r'):
-        raise InputError(f"{value!r} cannot be written into an ssh_config: it has a quote or a line break.")
-    text = value.replace("%", "%%")
+    """The same with %, and with spaces, made safe."""
+    text = plain(value).replace("%", "%%")
     return f'"{text}"' if " " in text or "#" in text else text
 
 

@@ -13,16 +13,20 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import paramiko
 from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA
 
+from slurmfab.base import bounded_file
 from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
 from slurmfab.base.terminal import harmless
 from slurmfab.hosts.fan_out import give_up_turn, turn_for
 from slurmfab.hosts.host_keys import PinnedKey, known_host, refused_types
 from slurmfab.hosts.route import Route
+
+CERTIFICATE, LARGEST_KEY = "-cert.pub", 64 << 10  # what paramiko adds to a key's path; the most bytes of both
 
 SOON_SECONDS = 1  # after this time without a TCP connection others are asked meanwhile
 
@@ -261,6 +265,10 @@ def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
 def load_key(path: str) -> paramiko.PKey:
     """Read a private key, once for all hosts; InputError if it is missing, has a passphrase, or is none."""
     try:
+        # paramiko reads both as a whole, whatever they are.
+        key, certificate = Path(path).expanduser(), Path(path + CERTIFICATE).expanduser()
+        for file in (key, certificate) if certificate.exists() else (key,):
+            bounded_file.read(file, LARGEST_KEY)
         return paramiko.PKey.from_path(path)
     except FileNotFoundError as error:
         raise InputError(f"The private key {path} does not exist. Name another one with --key or ssh.key.") from error

@@ -13,14 +13,18 @@ import hmac
 import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from slurmfab.base import bounded_file
+from slurmfab.base.errors import BrokenFile
+from slurmfab.base.own_directory import own_directory
+
 SSH_PORT = 22
+LARGEST_LIST = 64 << 20  # the most bytes of a file of revoked keys
 LEAST_FIELDS = 3  # the least number of fields in a line, without its marker: names, type, key
 
 USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
@@ -210,16 +214,16 @@ def matches_hash(field: str, name: str) -> bool:
 def is_revoked(path: Path, key: HostKey) -> bool:
     """Whether a file of revoked keys (lines, or a list for ssh-keygen(1)) has a key, or cannot be read."""
     try:
-        data = path.read_bytes()
-    except OSError:
+        data = bounded_file.read(path, LARGEST_LIST)
+    except (OSError, BrokenFile):
         return True
     if not data.startswith(_KRL):
         lines = (line.split() for line in data.decode(errors="replace").splitlines())
         return any(line[:2] == list(key) for line in lines)
-    with tempfile.NamedTemporaryFile("w", suffix=".pub") as file:
-        file.write(" ".join(key) + "\n")
-        file.flush()
-        argv = ["ssh-keygen", "-Q", "-f", str(path), file.name]
+    with own_directory("key") as folder:
+        file = folder / "key.pub"
+        file.write_text(" ".join(key) + "\n")
+        argv = ["ssh-keygen", "-Q", "-f", str(path), str(file)]
         try:
             return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode != 0
         except OSError:

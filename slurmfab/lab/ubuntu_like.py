@@ -10,12 +10,13 @@ os-release says Ubuntu and that it is a stand-in; VERSION_CODENAME is Debian's, 
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from slurmfab.base.ip_addresses import family
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,7 @@ def seed(
     """
     lengths = {4: 24, 6: 64}
     device: dict[str, object] = {
-        "addresses": [f"{one}/{lengths[ipaddress.ip_address(one).version]}" for one in addresses],
+        "addresses": [f"{one}/{lengths[family(one)]}" for one in addresses],
         "nameservers": {"addresses": re.findall(r"^nameserver\s+(\S+)", resolver, re.MULTILINE)},
     }
     if gateway:

@@ -262,6 +262,27 @@ def test_a_file_that_somebody_else_left_where_all_may_put_files_does_not_say_who
     assert stat.S_IMODE((site / "report.json").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("place", [0o777, 0o2775])
+def test_a_file_that_somebody_else_left_where_others_may_write_does_not_let_all_read_the_new_one(
+    site: Path, place: int
+) -> None:
+    site.chmod(place)
+    (site / "report.json").touch()
+    (site / "report.json").chmod(0o666)
+    os.chown(site / "report.json", OTHER, GROUP)
+    atomic_file.write(site / "report.json", "{}", through_link=True)
+    assert stat.S_IMODE((site / "report.json").stat().st_mode) == 0o660
+
+
+def test_a_private_directory_that_a_group_has_moved_to_a_name_of_slurmfabs_stays_private(site: Path) -> None:
+    (site / "private").mkdir(mode=0o700)
+    (site / "private/token").write_text("secret")
+    (site / "private").rename(site / "cluster.runs")
+    with pytest.raises(InputError, match="is private and has token in it, which is none of slurmfab's"):
+        atomic_file.write_private(site / "cluster.runs/a.json", "{}", site / "cluster.yaml")
+    assert stat.S_IMODE((site / "cluster.runs").stat().st_mode) & 0o777 == 0o700
+
+
 def test_scripts_when_their_directory_is_exchanged_while_they_are_written_then_lead_nowhere_else(
     site: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

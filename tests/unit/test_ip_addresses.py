@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
+from source_trees import SOURCES
 from support import cluster
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.base.hostlist import zip_hostlists
-from slurmfab.base.ip_addresses import IPV4, IPV6, NO_ADDRESS, canonical, family, is_link_local
+from slurmfab.base.ip_addresses import IPV4, IPV6, NO_ADDRESS, canonical, family, is_link_local, parsed
 from slurmfab.cluster.inventory.cluster import Ssh
 from slurmfab.core.plan.preflight.other_clusters import identity_of, split_controller
 from slurmfab.hosts import host_keys, route
@@ -42,6 +44,27 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 )
 def test_the_family_of_an_address_is_known(text: str, expected: int) -> None:
     assert family(text) == expected
+
+
+@pytest.mark.parametrize("zone", ["h\n ProxyCommand sh x", "eth0;id", "`id`", '"', "a b", "\x1b[2J", "x" * 16, ""])
+def test_an_address_with_more_than_an_interface_behind_its_percent_sign_is_none(zone: str) -> None:
+    text = f"fe80::1%{zone}"
+    assert (family(text), canonical(text), is_link_local(text)) == (NO_ADDRESS, text, False)
+    with pytest.raises(ValueError, match="is not an IP address"):
+        parsed(text)
+
+
+@pytest.mark.parametrize("key", ["endpoints: {c1: %s}", "gateway: %s", "endpoints: {c1: %s}, gateway: n1"])
+def test_a_way_in_the_cluster_file_with_a_line_break_in_an_address_is_refused(key: str) -> None:
+    text = FILE.replace("ADDRESSES", "c1: fd83::1") + "ssh: {%s}\n"
+    with pytest.raises(ClusterFileError, match="is not an IPv6 address"):
+        cluster(text % (key % r'"fe80::1%h\n    ProxyCommand sh x.sh"'))
+
+
+def test_no_module_but_one_makes_an_address_of_a_text() -> None:
+    made = re.compile(r"\b(ip_address|ip_interface|IPv[46]Address)\(")
+    makers = {name for name, path in SOURCES.items() if made.search(path.read_text()) and "on_hosts" not in name}
+    assert makers == {"base/ip_addresses.py"}
 
 
 def test_one_address_in_two_spellings_is_refused_for_two_hosts() -> None:

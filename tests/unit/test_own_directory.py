@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from slurmfab.base.errors import InputError
 from slurmfab.base.own_directory import own_directory
 
 PROGRAM = """
@@ -65,6 +66,30 @@ def test_a_link_or_a_file_in_such_a_place_then_is_not_followed(place: Path) -> N
         pass
     assert (kept / "file").exists()
     assert (place / "slurmfab-ssh-link").is_symlink()
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o2775, 0o770, 0o500])
+def test_a_directory_of_this_user_that_was_moved_there_then_is_left(place: Path, mode: int) -> None:
+    moved = place / "slurmfab-compiled-x"
+    (moved / "private").mkdir(parents=True)
+    moved.chmod(mode)
+    with own_directory("compiled"):
+        pass
+    assert (moved / "private").exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the group is one that this user is not in")
+@pytest.mark.parametrize("mode", [0o777, 0o2775])
+def test_a_place_for_temporary_files_where_others_may_exchange_names_then_is_refused(place: Path, mode: int) -> None:
+    place.chmod(mode)
+    if mode == 0o2775:
+        os.chown(place, -1, 4711)
+        place.chmod(mode)
+    with pytest.raises(InputError, match=r"others may write to .*\. Set TMPDIR to one of yours"), own_directory("ssh"):
+        pass
+    place.chmod(0o1777)
+    with own_directory("ssh") as own:
+        assert own.parent == place
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="another user's directory is made by root")

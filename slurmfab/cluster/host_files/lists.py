@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
 from slurmfab.base.errors import HostlistError, InputError
 from slurmfab.base.hostlist import entries, expand, expand_endpoints
+from slurmfab.base.ip_addresses import Address, parsed
 from slurmfab.cluster.host_files.host_file import HostFile, ListedHost
 from slurmfab.cluster.slurm.conf_text import parse
 
@@ -52,10 +52,10 @@ def plain_line(words: list[str], where: str) -> Iterator[ListedHost]:
         raise InputError(f"{where}: {error}") from None
 
 
-def address_in(word: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def address_in(word: str) -> Address | None:
     """The address that a word is; `None` if it is none."""
     try:
-        return ipaddress.ip_address(word)
+        return parsed(word)
     except ValueError:
         return None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
+from slurmfab.base.ip_addresses import IPV6, family
 from slurmfab.cluster.inventory.mounts import BIND, ROLES, Mount, Path, Roles, split_options
 from slurmfab.cluster.inventory.values import Model
 
@@ -96,7 +96,4 @@ def bracketed(address: str) -> str:
     >>> bracketed("10.0.0.1"), bracketed("fd00::1")
     ('10.0.0.1', '[fd00::1]')
     """
-    try:
-        return f"[{address}]" if ipaddress.ip_address(address).version == 6 else address  # noqa: PLR2004 - IPv6
-    except ValueError:
-        return address
+    return f"[{address}]" if family(address) == IPV6 else address

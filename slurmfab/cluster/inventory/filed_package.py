@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from slurmfab.base.bounded_file import without_waiting
+from slurmfab.base.bounded_file import opened, without_waiting
 from slurmfab.base.errors import InputError
 
 LARGEST_FILE = 2 << 30  # bytes of the largest package
@@ -59,7 +59,7 @@ class FiledPackage:
         """The SHA-256 of the file in hexadecimal digits. Raises InputError if the file cannot be read any more."""
         found = hashlib.sha256()
         try:
-            with self.path.open("rb") as file:
+            with opened(self.path) as file:
                 for piece in iter(lambda: file.read(1 << 20), b""):
                     found.update(piece)
                 return found.hexdigest()
@@ -70,7 +70,7 @@ class FiledPackage:
         """Yield the file in pieces with the number of bytes before; InputError if it is unreadable or has changed."""
         done = 0
         try:
-            with self.path.open("rb") as file:
+            with opened(self.path) as file:
                 while done < self.size:
                     data = file.read(min(size, self.size - done))
                     if not data:

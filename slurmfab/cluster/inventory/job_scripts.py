@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from slurmfab.base.bounded_file import opened
 from slurmfab.base.errors import InputError, refuse
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.health import DirectoriesOfScripts, directories_of
@@ -83,7 +84,7 @@ def checked_text(path: Path) -> str:
     if not path.is_file():
         raise InputError("it is not a regular file." if path.exists() else "it is a broken link.")
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             content = file.read(LARGEST_SCRIPT + 1)
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror}.") from None

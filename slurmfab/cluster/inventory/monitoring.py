@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import HIGHEST_PORT
+from slurmfab.base.ip_addresses import parsed
 from slurmfab.cluster.inventory.values import Model, defaults_if_true, short_for, written_as
 
 CLUSTER = "cluster"  # as an address: the host's own one by which the other hosts reach it
@@ -25,7 +25,7 @@ _SHORTEST, _LONGEST = 10, 300
 
 def _address(text: str) -> str:
     try:
-        return text if text == CLUSTER else str(ipaddress.ip_address(text))
+        return text if text == CLUSTER else str(parsed(text))
     except ValueError:
         raise ValueError(f'"{text}" is not an IP address such as 10.0.0.1, nor the word {CLUSTER}') from None
 

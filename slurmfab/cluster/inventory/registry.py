@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.base.hostlist import HIGHEST_PORT
+from slurmfab.base.ip_addresses import parsed
 from slurmfab.cluster.inventory.values import Model, check_directory, short_for, written_as
 
 PORT, PULL_PORT = 5000, 5001
@@ -25,7 +25,7 @@ def check_ip_address(address: str | None) -> str | None:
     """An IP address in its usual spelling. Raises ValueError for other texts."""
     if address is not None:
         try:
-            return str(ipaddress.ip_address(address))
+            return str(parsed(address))
         except ValueError:
             raise ValueError(f'"{address}" is not an IP address, such as 10.0.0.1') from None
     return None

@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from slurmfab.base.hostlist import expand_endpoints
-from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
+from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, parsed
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster, Ssh
 from slurmfab.cluster.inventory.lock import HostLock
@@ -46,7 +46,7 @@ def is_source(text: str) -> bool:
     if _IPV4.fullmatch(text):
         return True
     try:
-        address = ipaddress.IPv6Address(text)
+        address = parsed(text)
     except ValueError:
         return False
     return "%" not in text and not (address.is_unspecified or address.is_loopback or address.is_multicast)
@@ -124,7 +124,7 @@ def in_networks(cluster: Cluster, addresses: Iterable[str]) -> tuple[str, ...]:
 
 def _lies_in(networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network], address: str) -> bool:
     """Whether an address is one host's, and in one of these networks."""
-    return is_source(address) and any(ipaddress.ip_address(address) in network for network in networks)
+    return is_source(address) and any(parsed(address) in network for network in networks)
 
 
 def _relays(ssh: Ssh) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
@@ -11,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
+from slurmfab.base.ip_addresses import family
 from slurmfab.base.program_name import FAB
 
 _DIRECTORY = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+-]+)+")
@@ -120,12 +120,10 @@ def is_address(text: str) -> bool:
     >>> is_address("10.0.0.1"), is_address("db.example.org"), is_address("10.0.0.300")
     (True, True, False)
     """
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        # 10.0.0.300 and 10.0.1 have the characters of DNS names, but are not DNS names.
-        return bool(_DNS_NAME.fullmatch(text)) and not text.replace(".", "").isdigit()
-    return True
+    if family(text):
+        return True
+    # 10.0.0.300 and 10.0.1 have the characters of DNS names, but are not DNS names.
+    return bool(_DNS_NAME.fullmatch(text)) and not text.replace(".", "").isdigit()
 
 
 @written_as(re.compile("|".join([*_EVERY, _CLOCK.pattern])))

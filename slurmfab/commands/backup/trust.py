@@ -161,8 +161,7 @@ def warning(backup: Backup, reason: str, known: Inventory) -> Iterator[str]:
 def files_in(backup: Backup, name: str) -> tuple[str, ...]:
     """The names of the files in a compressed part, the first 50, and how many others there are."""
     part = backup.parts[name]
-    with part.path.open("rb") as file:
-        file.seek(part.offset)
+    with part.opened() as file:
         return tuple(first_of((in_one_line(path) for _, path in members(file, unpacked_most(part.size))), MOST_FILES))
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab.base import atomic_file, foreign, own_modules
+from slurmfab.base import atomic_file, own_modules
 from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.junit import as_xml
 from slurmfab.base.program_name import FAB
@@ -208,7 +208,7 @@ def run_checks(known: Inventory, checks: Checks) -> None:
     with (
         contextlib.redirect_stderr(io.StringIO()) as output,
         contextlib.redirect_stdout(output),
-        foreign.compiled_anew() if own_files else contextlib.nullcontext(),
+        own_modules.compiled_anew() if own_files else contextlib.nullcontext(),
     ):
         # The messages of ours say what was compared; pytest says it for assertions of the site.
         collect(checks, CHECKS, [CHECKS], "plain", output)

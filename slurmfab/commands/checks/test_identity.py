@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
-
+from slurmfab.base.ip_addresses import NO_ADDRESS, Address, family, parsed
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
@@ -103,18 +102,14 @@ def misled(name: str, address: str, found: list[str], *, is_free: bool) -> str:
 
 def is_loopback(address: str) -> bool:
     """Whether an IP address leads to the host itself."""
-    return is_numeric(address) and ipaddress.ip_address(address).is_loopback
+    return is_numeric(address) and parsed(address).is_loopback
 
 
 def is_numeric(address: str) -> bool:
     """Whether this is an IP address, not a DNS name."""
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return True
+    return family(address) != NO_ADDRESS
 
 
-def same(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | str:
+def same(address: str) -> Address | str:
     """An IP address in a form that can be compared, zone included; a DNS name unchanged."""
-    return ipaddress.ip_address(address) if is_numeric(address) else address
+    return parsed(address) if is_numeric(address) else address

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
+from slurmfab.base.ip_addresses import Address, parsed
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.cluster.inventory.lock import Lock
@@ -20,8 +21,6 @@ from slurmfab.commands.checks.daemons import listening_ports
 from slurmfab.commands.checks.hosts import CheckedHost, last_words
 from slurmfab.commands.checks.wanted import deploy
 from slurmfab.on_hosts.agent.files.firewalld_zone import ZONE, let_in
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 SECONDS = 4  # how long a connection may take within a cluster
 
@@ -122,7 +121,7 @@ def is_among(ports: Ports, words: Collection[str]) -> bool:
 def is_let_in(cluster: Cluster, lock: Lock, name: str, words: Collection[str]) -> bool:
     """Whether all addresses of a host that others trust are among those of a rule."""
     spans = [bounds(word) for word in words if {".", ":"} & set(word)]
-    addresses = map(ipaddress.ip_address, of_addresses(cluster, lock.hosts[name], name))
+    addresses = map(parsed, of_addresses(cluster, lock.hosts[name], name))
     return all(
         any(first.version == one.version and int(first) <= int(one) <= int(last) for first, last in spans)
         for one in addresses
@@ -133,7 +132,7 @@ def bounds(word: str) -> tuple[Address, Address]:
     """The first and the last address of an address, a network or a range, as nft shows them."""
     first, _, last = word.partition("-")
     network = ipaddress.ip_network(first)
-    return network[0], ipaddress.ip_address(last) if last else network[-1]
+    return network[0], parsed(last) if last else network[-1]
 
 
 def ring_of(cluster: Cluster, others: Mapping[str, CheckedHost]) -> dict[str, str]:

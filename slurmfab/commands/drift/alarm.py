@@ -302,6 +302,19 @@ class Alarm:
         return True
 
 
+def require_textfile(settings: Drift) -> None:
+    """Refuse a file of metrics that could not be written, or whose directory is not there; none is made for it."""
+    if not settings.textfile:
+        return
+    path = Path(settings.textfile)
+    if not path.parent.is_dir():
+        raise InputError(
+            f"drift.textfile: there is no directory {path.parent} on this machine. Name a file in the one that "
+            "node-exporter reads (--collector.textfile.directory)."
+        )
+    atomic_file.require_writable(path, "drift.textfile")
+
+
 def run(cluster: str, output: Output) -> int:
     """Compare all hosts with the cluster file, change nothing, and tell what differs.
 
@@ -311,8 +324,7 @@ def run(cluster: str, output: Output) -> int:
     """
     known = loading.load(loading.named_path(cluster))
     settings = known.cluster.drift or Drift()
-    if settings.textfile:
-        atomic_file.require_writable(Path(settings.textfile), "drift.textfile")
+    require_textfile(settings)
     alarm = Alarm(known, settings)
     try:
         report = commands.dry_run(start(known, "", output, RunOptions("plan")))

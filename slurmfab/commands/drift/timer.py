@@ -19,6 +19,7 @@ from slurmfab.base.terminal import in_one_line, write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.drift import Drift
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.commands.drift.alarm import require_textfile
 from slurmfab.commands.drift.mailing import mailer
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=@+-]+")
@@ -133,8 +134,7 @@ def able_settings(known: Inventory) -> Drift:
         raise InputError(f"{known.path} has no drift. To compare the hosts daily, add drift: {{when: daily}} to it.")
     if settings.mail:
         mailer(known.cluster, known.path)
-    if settings.textfile:
-        atomic_file.require_writable(Path(settings.textfile), "drift.textfile")
+    require_textfile(settings)
     return settings
 
 

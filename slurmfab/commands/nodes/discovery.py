@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
 from slurmfab.base.hostlist import Endpoint, expand_endpoints, fold
-from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, in_url, is_link_local
+from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, in_url, is_link_local, parsed
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.hostnames import RESERVED, unfit
 from slurmfab.core.engine import session
@@ -267,7 +266,7 @@ def peer_address(route: Route, transport: SshTransport, endpoint: Endpoint) -> s
         peer = endpoint.address if is_address(endpoint.address) else ""
     else:
         peer = str(transport_of(transport.connection(route_key(transport, route))).sock.getpeername()[0])
-    return "" if not peer or ipaddress.ip_address(peer).is_loopback or is_link_local(peer) else canonical(peer)
+    return "" if not peer or parsed(peer).is_loopback or is_link_local(peer) else canonical(peer)
 
 
 def route_key(transport: SshTransport, route: Route) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 from slurmfab.base.errors import HostKeyChanged, HostKeyUnknown, InputError, SlurmfabError
 from slurmfab.base.hostlist import fold
-from slurmfab.base.ip_addresses import canonical
+from slurmfab.base.ip_addresses import canonical, parsed
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import loading, people_ids
@@ -100,7 +99,7 @@ def refuse_other_roles(known: Inventory, host: str) -> None:
 def checked_address(address: str) -> str:
     """The value of `--address`, as an IP address in its usual form. Raises InputError if it is not an IP address."""
     try:
-        return canonical(str(ipaddress.ip_address(address)))
+        return canonical(str(parsed(address)))
     except ValueError:
         raise InputError(f"--address {address}: this is not an IP address.") from None
 

@@ -144,22 +144,21 @@ def add_files(made: Archive, part: Part, *, is_state: bool) -> None:
             made.write(bytes(data))
             return len(data)
 
-    with part.path.open("rb") as file:
-        file.seek(part.offset)
-        with (
-            tarfile.open(fileobj=file, mode="r|gz", tarinfo=parts.BoundedHeader) as known,
-            tarfile.open(fileobj=Sink(), mode="w|gz") as left,
-        ):
-            for member in known:
-                if Path(member.name).name in (*OF_NODES, *TRIGGERS):
-                    continue
-                content = known.extractfile(member)
-                if content:
-                    name = member.name.removeprefix("./")
-                    new = of_state(name, member.size) if is_state else of_files(name, member.mode, content.read())
-                    if new is not None:
-                        member.size, content = len(new), io.BytesIO(new)
-                left.addfile(member, content)
+    with (
+        part.opened() as file,
+        tarfile.open(fileobj=file, mode="r|gz", tarinfo=parts.BoundedHeader) as known,
+        tarfile.open(fileobj=Sink(), mode="w|gz") as left,
+    ):
+        for member in known:
+            if Path(member.name).name in (*OF_NODES, *TRIGGERS):
+                continue
+            content = known.extractfile(member)
+            if content:
+                name = member.name.removeprefix("./")
+                new = of_state(name, member.size) if is_state else of_files(name, member.mode, content.read())
+                if new is not None:
+                    member.size, content = len(new), io.BytesIO(new)
+            left.addfile(member, content)
 
 
 def of_state(name: str, size: int) -> bytes | None:

@@ -164,7 +164,7 @@ def read_file(path: Path, key: str, whose: str, *, most: int = _LONGEST, is_one:
     """
     wanted = f"the password of {whose}, on one line" if is_one else whose
     try:
-        with path.open("rb") as file:
+        with bounded_file.opened(path) as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise InputError(

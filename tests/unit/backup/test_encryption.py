@@ -91,6 +91,17 @@ def test_an_encrypted_backup_when_its_identity_is_given_then_has_its_parts_in_a_
         assert decrypted(plain, "", stack) is plain
 
 
+def test_an_encrypted_backup_when_another_has_its_name_after_it_was_verified_then_is_not_decrypted(
+    tmp_path: Path, own: Path
+) -> None:
+    backup = encrypted(tmp_path, own)
+    content = bytearray(backup.path.read_bytes())
+    content[backup.parts[DATABASE].offset + 300] ^= 1
+    backup.path.write_bytes(content)
+    with ExitStack() as stack, pytest.raises(InputError, match="was changed while it was read"):
+        decrypted(backup, str(own), stack)
+
+
 @pytest.mark.parametrize(
     ("identity", "reason"),
     [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, run_over, with_key
 
-from slurmfab.base.errors import Asleep, DeployFailed, SlurmfabError
+from slurmfab.base.errors import Asleep, DeployFailed, InputError, SlurmfabError
 from slurmfab.commands.drift import alarm
 from slurmfab.core.engine.session import Output
 
@@ -153,3 +153,13 @@ def test_the_memory_when_its_file_is_broken_then_everything_is_told_anew(drift: 
     alarm.path_of(tmp_path / "cluster.yaml").write_text('{"version": 1, "problems": [["n1"]]}')
     drift(**WRONG)
     assert "New:" in mails(tmp_path)
+
+
+def test_a_file_of_metrics_whose_directory_is_not_there_then_is_refused_and_none_is_made(
+    drift: Drift, tmp_path: Path
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(path.read_text().replace(f"{tmp_path}/d.prom", f"{tmp_path}/etc/nologin/d.prom"))
+    with pytest.raises(InputError, match=r"drift\.textfile: there is no directory .*/etc/nologin on this machine"):
+        drift()
+    assert not (tmp_path / "etc").exists()

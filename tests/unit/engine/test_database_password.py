@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,12 @@ def test_a_password_that_slurmdbd_conf_cannot_hold_or_others_can_read_is_refused
     with pytest.raises(InputError, match=reason) as error:
         passwords.database_password(database(path))
     assert not text or text not in str(error.value)
+
+
+def test_a_password_file_that_is_a_pipe_is_refused_and_nobody_waits(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "password", 0o600)
+    with pytest.raises(InputError, match="it is not a regular file"):
+        passwords.database_password(database(tmp_path / "password"))
 
 
 def test_a_missing_password_file_is_named_with_its_purpose(tmp_path: Path) -> None:

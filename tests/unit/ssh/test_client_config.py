@@ -57,9 +57,22 @@ def test_a_member_without_pinned_keys_then_is_checked_as_the_user_has_it(tmp_pat
     assert options(tmp_path, text, "n9")["proxycommand"] == "nc %h %p"
 
 
-def test_a_value_that_ssh_config_cannot_hold_then_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "way",
+    [
+        Route("n1", "10.0.0.2", 'ro"ot'),
+        Route("n1", "10.0.0.2\nProxyCommand id", "root"),
+        Route("n1", "10.0.0.2", "root", gateway=Route("g\n1", "10.0.0.1", "root")),
+    ],
+)
+def test_a_value_that_ssh_config_cannot_hold_then_is_refused(tmp_path: Path, way: Route) -> None:
     with pytest.raises(InputError, match="cannot be written into an ssh_config"):
-        text_for(tmp_path, n1=Route("n1", "10.0.0.2", 'ro"ot'))
+        text_for(tmp_path, n1=way)
+
+
+def test_an_address_of_one_link_then_keeps_its_interface(tmp_path: Path) -> None:
+    text = text_for(tmp_path, n1=Route("n1", "fe80::1%eth0", "root"))
+    assert options(tmp_path, text, "n1")["hostname"] == "fe80::1%eth0"
 
 
 @pytest.fixture

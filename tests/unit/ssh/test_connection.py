@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import os
 import queue
 import socket
 import threading
@@ -245,6 +246,19 @@ def test_a_key_that_is_missing_or_encrypted_or_none_is_told(tmp_path: Path) -> N
         load_key(str(tmp_path / "text"))
     with pytest.raises(InputError, match="cannot be used as a private key"):
         load_key(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["key", "key-cert.pub"])
+def test_a_key_that_is_a_pipe_or_has_no_end_is_told_and_nobody_waits(tmp_path: Path, name: str) -> None:
+    paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "key"))
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match="it is not a regular file"):
+        load_key(str(tmp_path / "key"))
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(InputError, match="it is not a regular file"):
+        load_key(str(tmp_path / "key"))
 
 
 def test_codes_of_messages_are_compared_by_a_function_of_python_itself() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
+from slurmfab.base.ip_addresses import parsed
 from slurmfab.base.paths import REGISTRY_FILES
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.monitoring import CLUSTER
@@ -54,7 +54,7 @@ def prometheus_reaches_all_exporters(cluster: Cluster) -> Complaints:
         return
     for host in cluster.hosts:
         address = monitoring.listens_on(host)
-        if host != monitoring.prometheus.host and address != CLUSTER and ipaddress.ip_address(address).is_loopback:
+        if host != monitoring.prometheus.host and address != CLUSTER and parsed(address).is_loopback:
             reason = f'"{host}" listens on {address}, where Prometheus on {monitoring.prometheus.host} cannot reach it'
             yield ("monitoring", "listen"), reason
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
+from slurmfab.base.ip_addresses import parsed
 from slurmfab.base.objections import Objection, objected
 from slurmfab.cluster.inventory.firewall import MANAGED
 from slurmfab.core.plan.phases import firewall
@@ -56,7 +57,7 @@ def _out(plan_input: PlanInput) -> Iterator[Objection]:
     for host, facts in plan_input.facts.items():
         # Behind a jump host, its own address on that side is not known; the proof by another login judges these.
         if firewall.restricts_ssh(plan_input, host) and len(facts.way) == 1:
-            address = ipaddress.ip_address(facts.way[0])
+            address = parsed(facts.way[0])
             if not any(address in ipaddress.ip_network(one) for one in firewall.let_in(plan_input, host)):
                 found.setdefault(str(address), []).append(host)
     for source, hosts in found.items():

@@ -10,12 +10,11 @@ import hashlib
 from binascii import a2b_base64
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
-from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
+from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, parsed
 from slurmfab.base.objections import Objection, objected
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import ClusterMark, HostFacts
@@ -214,7 +213,7 @@ def is_unset(mark: ClusterMark) -> bool:
 
 def is_loopback(text: str) -> bool:
     """Whether a text is an IP address of the machine itself."""
-    return is_address(text) and ip_address(text).is_loopback
+    return is_address(text) and parsed(text).is_loopback
 
 
 def is_address(text: str) -> bool:
