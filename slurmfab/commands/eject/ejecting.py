@@ -14,7 +14,7 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
-from slurmfab.commands.eject.scripts import Ejected, eject
+from slurmfab.commands.eject.scripts import Ejected, eject, with_marks
 from slurmfab.core.engine import converge, session
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output
@@ -38,7 +38,8 @@ def write_cluster(cluster: str, to: str, output: Output) -> int:
     with session.ending(run):
         plan_input, steps = converge.survey(run, may_prepare=False)
         refuse_others([step.host for step in steps if step.not_ok], run.failed_hosts)
-        made = eject(plan_input, make_plan(plan_input, run.hosts))
+        marked = with_marks(plan_input)
+        made = eject(marked, make_plan(marked, run.hosts))
     write_files(made, place)
     tell(made, place, output)
     return exit_codes.LEFT_OUT if made.unsaid else exit_codes.DONE

@@ -123,11 +123,11 @@ def _person_home(_: Script, wanted: PersonHome) -> list[str]:
     return [words("make_home", f"{wanted.uid}:{wanted.gid}", wanted.home)]
 
 
-def _authorized_keys(script: Script, wanted: AuthorizedKeys) -> list[str]:
+def _authorized_keys(_: Script, wanted: AuthorizedKeys) -> list[str]:
     if not wanted.keys:
         return []
     text = "".join(f"{key}\n" for key in wanted.keys)
-    return here(words("add_keys", f"{wanted.uid}:{wanted.gid}", wanted.home), script.marked(text))
+    return here(words("add_keys", f"{wanted.uid}:{wanted.gid}", wanted.home), text)
 
 
 def _packages(script: Script, wanted: InstalledPackages) -> list[str]:
@@ -243,12 +243,12 @@ def _shared_files(_: Script, wanted: SharedFiles) -> list[str]:
     return [words("link", f"{wanted.shared}/{name}", f"{wanted.directory}/{name}") for name, _ in wanted.files]
 
 
-def _block(script: Script, wanted: Block) -> list[str]:
+def _block(_: Script, wanted: Block) -> list[str]:
     if not wanted.content:
         return []
     text = wanted.content if wanted.content.endswith("\n") else wanted.content + "\n"
     target = f"block {shlex.quote(wanted.path)} {shlex.quote(wanted.block)} {wanted.access} {shlex.quote(wanted.first)}"
-    said = here(target, script.marked(text))
+    said = here(target, text)
     return [f"if [ -e {shlex.quote(wanted.path)} ]; then", *said, "fi"] if wanted.is_found else said
 
 

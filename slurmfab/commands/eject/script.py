@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 
 END = "END_OF_FILE"
 _SURROGATE = re.compile("[\ud800-\udfff]")  # stands for a byte that is not UTF-8
-_KEY = re.compile(r"ssh-\S+ \S+ \S+|\S+")  # a user's public key with its comment, or a host's key and any other word
 
 
 @dataclass
 class Script:
     """What is gathered while one host's resources are said."""
 
-    keys: Mapping[str, str]  # texts that differ on new hosts, such as public keys, and the marks that stand for them
     made: Mapping[str, str] = field(default_factory=dict)  # paths of files that a new host makes, by their texts
     packages: Collection[str] = ()  # names of Slurm's packages that the host has
     sent: Mapping[str, str] = field(default_factory=dict)  # paths of packages that the host is sent, by their names
@@ -28,16 +26,12 @@ class Script:
         """Write a file; one with a secret or what new hosts make comes in a variable. `access`: `OWNER:GROUP MODE`."""
         target = f"put {shlex.quote(path)} {access}"
         origin = path if secret else self.made.get(text, "")
-        return [f"{self.given(origin)} | {target}"] if origin else here(target, self.marked(text))
+        return [f"{self.given(origin)} | {target}"] if origin else here(target, text)
 
     def given(self, origin: str) -> str:
         """The command that prints a file which make-cluster has from another host or from `secrets/`, by its path."""
         name = self.secrets.setdefault(origin, f"secret_{len(self.secrets)}")
         return f'printf %s "${{{name}:?is given by make-cluster}}" | base64 -d'
-
-    def marked(self, text: str) -> str:
-        """A text with marks in the place of the keys of the hosts that it was made for."""
-        return _KEY.sub(lambda found: self.keys.get(found[0], found[0]), text)
 
 
 def here(command: str, text: str) -> list[str]:

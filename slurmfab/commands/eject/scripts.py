@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -44,7 +44,7 @@ class Ejected:
 
 
 def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
-    """The scripts for a plan of hosts that are as wanted."""
+    """The scripts for a plan of hosts that are as wanted. `plan_input`: as by `with_marks`, and the plan of it."""
     cluster, made = plan_input.cluster, makers(plan)
     sent = {host: package_files(plan_input, host) for host in plan.hosts}
     scripts = begun(plan_input, sent)
@@ -74,8 +74,8 @@ def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
 
 def begun(plan_input: PlanInput, sent: Mapping[str, tuple[FiledPackage, ...]]) -> dict[str, Script]:
     """The scripts in which nothing is said yet, by host. `sent`: packages in files."""
-    keys, made = marks(plan_input), authorities(plan_input)
-    return {host: Script(keys, made, plan_input.facts[host].packages, names_of(files)) for host, files in sent.items()}
+    made = authorities(plan_input)
+    return {host: Script(made, plan_input.facts[host].packages, names_of(files)) for host, files in sent.items()}
 
 
 def left(cluster: Cluster, scripts: Mapping[str, Script]) -> tuple[str, ...]:
@@ -100,14 +100,18 @@ def names_of(files: Iterable[FiledPackage]) -> dict[str, str]:
     return {one.name: f"{PACKAGES}/{one.file_name}" for one in files}
 
 
-def marks(plan_input: PlanInput) -> dict[str, str]:
-    """The marks that stand for keys that new hosts make anew, by key."""
-    found: dict[str, str] = {}
-    for host in plan_input.facts:
-        if plan_input.public_key(host):
-            found[plan_input.public_key(host)] = KEY_OF_SLURM.format(host=host)
-        found |= {key: HOST_KEY.format(host=host, kind=kind) for kind, key in plan_input.host(host).host_keys.items()}
-    return found
+def with_marks(plan_input: PlanInput) -> PlanInput:
+    """The same with marks in the place of keys that new hosts make anew, from which the plan is made.
+
+    So no text is searched for keys: what a host says its key is may be a user's key, or any other word.
+    """
+    hosts, facts = dict(plan_input.lock.hosts), dict(plan_input.facts)
+    for host, fact in plan_input.facts.items():
+        of_slurm = KEY_OF_SLURM.format(host=host) if plan_input.public_key(host) else ""
+        of_host = {kind: HOST_KEY.format(host=host, kind=kind) for kind in hosts[host].host_keys}
+        hosts[host] = replace(hosts[host], host_keys=of_host, public_key=of_slurm)
+        facts[host] = replace(fact, public_key=of_slurm)
+    return replace(plan_input, lock=replace(plan_input.lock, hosts=hosts), facts=facts)
 
 
 def makers(plan: Plan) -> dict[str, tuple[str, str]]:

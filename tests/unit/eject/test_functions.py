@@ -94,7 +94,7 @@ def test_pam_of_a_node_that_is_closed_then_is_as_slurmfab_writes_it_also_again(
     wanted = closed.wanted(context)
     paths = (node_logins.EXEMPT, node_logins.ACCOUNT, node_logins.SESSION, node_logins.SSHD)
     for _ in range(2):
-        play(tmp_path, say(Script({}), closed), "unset SUDO_USER")
+        play(tmp_path, say(Script(), closed), "unset SUDO_USER")
         assert texts(tmp_path, *paths) == [wanted[path] for path in paths]
 
 
@@ -134,12 +134,12 @@ def test_pins_of_a_source_then_are_those_that_slurmfab_makes(
 
 def said(resource: Resource) -> list[str]:
     """The commands for a resource."""
-    return say(Script({}), resource)
+    return say(Script(), resource)
 
 
 def test_packages_then_have_the_versions_of_the_cluster_file() -> None:
     wanted = Packages(("munge", "slurmd", "tree"), versions=("tree=2.1*",), slurm=("slurmd", "libslurm43", "slurmctld"))
-    script = Script({}, packages={"slurmd": "26.05.5-1", "libslurm43": "26.05.5-1"})
+    script = Script(packages={"slurmd": "26.05.5-1", "libslurm43": "26.05.5-1"})
     assert say(script, wanted) == ["install_packages munge slurmd 'tree=2.1*'"]
     with_version = Packages(wanted.names, slurm=wanted.slurm, slurm_version="26.05.5")
     assert say(script, with_version) == ["install_packages 'libslurm43=26.05.5-*' munge 'slurmd=26.05.5-*' tree"]

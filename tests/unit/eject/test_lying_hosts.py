@@ -217,4 +217,4 @@ def test_the_certificate_of_the_registry_then_is_compared_before_other_hosts_get
     (at,) = [number for number, line in enumerate(lines) if line.startswith("take_authority ")]
     assert REGISTRY_CA in lines[at]
     assert any("nameConstraints = critical" in line for line in lines[at : at + 20])
-    assert say(Script({}), WANTED)[0].startswith("certify ")
+    assert say(Script(), WANTED)[0].startswith("certify ")

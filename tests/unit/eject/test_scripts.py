@@ -14,7 +14,7 @@ from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 from slurmfab.cluster.inventory.deb_files import DebFile
 from slurmfab.commands.eject.saying import SPEAKERS, WITHOUT_COMMANDS, say
 from slurmfab.commands.eject.script import Script, here
-from slurmfab.commands.eject.scripts import Ejected, eject
+from slurmfab.commands.eject.scripts import Ejected, eject, with_marks
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.host_names import HostNames
@@ -24,9 +24,12 @@ from slurmfab.on_hosts.agent.nodes.jobs import JobsEnded
 sys.path.append(str(Path(__file__).parents[1] / "plan"))
 from test_examples import EXAMPLES, planned
 
+ALICE = "AAAAC3NzaC1lZDI1NTE5AAAAIJ5JX3oSsZjPsVDsRr3Gmug/5T3ezqVzA2QkLtmDFPdU"
+
 
 def ejected(example: str) -> Ejected:
     wanted = planned(example)
+    wanted = with_marks(wanted)
     return eject(wanted, make_plan(wanted, wanted.cluster.hosts))
 
 
@@ -87,7 +90,8 @@ def test_every_kind_of_resource_has_commands_or_needs_none_or_is_known_to_have_n
 def test_keys_of_the_old_hosts_then_are_marks_and_the_mungekey_is_taken_from_the_new_controller() -> None:
     wanted = cluster(THREE_HOSTS)
     some = plan_input(wanted, facts_of(wanted, prepared))
-    made = eject(some, make_plan(some, wanted.hosts))
+    marked = with_marks(some)
+    made = eject(marked, make_plan(marked, wanted.hosts))
     whole = "".join(made.files.values())
     assert [key for host in wanted.hosts for key in some.host(host).host_keys.values() if key in whole] == []
     assert some.public_key("c1") not in whole
@@ -100,6 +104,21 @@ def test_keys_of_the_old_hosts_then_are_marks_and_the_mungekey_is_taken_from_the
         'printf %s "${secret_0:?is given by make-cluster}" | base64 -d | put /etc/munge/munge.key munge:munge 0400'
         in made.files["hosts/n1.sh"]
     )
+
+
+@pytest.mark.parametrize("told", [ALICE, "counter", "authorized_keys", "put"])
+def test_a_host_whose_key_is_said_to_be_a_users_or_another_word_then_changes_no_line_of_any_script(told: str) -> None:
+    text = f"{THREE_HOSTS}firewall: managed\nusers: [{{name: alice, uid: 7001, keys: [ssh-ed25519 {ALICE}]}}]\n"
+    wanted = cluster(f"{text}files: {{/etc/site/keys: {{text: 'ssh-ed25519 {ALICE}'}}}}\n")
+    some = plan_input(wanted, facts_of(wanted, prepared))
+    lied = {**some.lock.hosts, "n1": dataclasses.replace(some.host("n1"), host_keys={"ssh-ed25519": told})}
+    honest = {**some.lock.hosts, "n1": dataclasses.replace(some.host("n1"), host_keys={"ssh-ed25519": "AAAAC3host"})}
+    files = []
+    for hosts in (lied, honest):
+        marked = with_marks(dataclasses.replace(some, lock=dataclasses.replace(some.lock, hosts=hosts)))
+        files.append(eject(marked, make_plan(marked, wanted.hosts)).files)
+    assert files[0] == files[1]
+    assert f"ssh-ed25519 {ALICE}" in files[0]["hosts/c1.sh"]
 
 
 def test_a_secret_that_no_host_makes_then_has_to_be_given() -> None:
@@ -133,6 +152,6 @@ def test_a_text_for_a_command_then_arrives_as_it_is(text: str, line: str) -> Non
 def test_a_host_with_a_loopback_address_in_its_hosts_file_then_gets_its_own(tmp_path: Path) -> None:
     file = tmp_path / "hosts"
     file.write_text("127.0.0.1\tlocalhost\n127.0.1.1\tn1.example.org n1\n10.0.0.2 n1\n127.0.1.1 n10\n")
-    (line,) = say(Script({}), HostNames(str(file), (("n1", "10.0.0.2"),)))
+    (line,) = say(Script(), HostNames(str(file), (("n1", "10.0.0.2"),)))
     subprocess.run(["bash", "-c", line], check=True)
     assert file.read_text() == "127.0.0.1\tlocalhost\n10.0.0.2\tn1.example.org n1\n10.0.0.2 n1\n127.0.1.1 n10\n"
