@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
-from typing import Callable, List
+from typing import Callable, List, Optional
 
-from slurmfab.on_hosts.agent.core.reading import read_bytes
+from slurmfab.on_hosts.agent.core.reading import FLAGS, all_may_read, read_bytes
+from slurmfab.on_hosts.agent.core.resource import ResourceFailed
+from slurmfab.on_hosts.agent.core.safe_paths import MAX_LINKS, OTHERS_WRITE, Opened, open_parent
 
 INCLUDE = re.compile(rb"[ \t]*include[ \t]+([^\s#]+)", re.IGNORECASE)
 CLUSTER = re.compile(rb"^[ \t]*ClusterName[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
@@ -26,6 +29,7 @@ TOO_LARGE = (
 """The remark on a file that is too large."""
 
 Read = Callable[[str], bytes]  # returns the content of a file, empty if it cannot be read
+Judge = Callable[[str, str], bool]  # whether a file may include another one
 
 
 def read_included(path: str) -> bytes:
@@ -34,6 +38,57 @@ def read_included(path: str) -> bytes:
         return read_bytes(path)[: MOST_BYTES + 1] if os.stat(path).st_size <= MOST_BYTES else b""
     except OSError:
         return b""
+
+
+def may_include(path: str, name: str) -> bool:
+    """Whether whoever could write a line into one file may read the file that it names.
+
+    What slurm.conf includes gets to all hosts, to be read by everybody there. So root alone has written the line, or
+    the file is of the same owner, or everybody may read it on this host as well.
+    """
+    by_root = of_roots_choice(path)
+    if by_root and not by_root.st_uid and not by_root.st_mode & OTHERS_WRITE:
+        return True
+    return is_open_to(name, owner(path))
+
+
+def conf_bytes(path: str) -> bytes:
+    """The content of a file of Slurm's; empty if somebody but root has put a link or another's file in its place."""
+    may_leave = of_roots_choice(path) or is_open_to(path, owner(os.path.dirname(path)))
+    return read_bytes(path) if may_leave else b""
+
+
+def of_roots_choice(path: str) -> Optional[os.stat_result]:
+    """What is known of a file that root alone can exchange for another one, also by links; `None` for others."""
+    for _ in range(MAX_LINKS):
+        try:
+            folder, name = open_parent(path)
+            with folder:
+                status = folder.find(name)
+                if status is None or folder.others or not stat.S_ISLNK(status.st_mode):
+                    return None if folder.others else status
+                path = os.path.join(os.path.dirname(path), folder.link(name))
+        except (OSError, ResourceFailed):
+            return None
+    return None
+
+
+def is_open_to(path: str, uid: int) -> bool:
+    """Whether everybody on this host may read a file, or it is of a user who is not root."""
+    try:
+        descriptor = os.open(path, FLAGS)
+    except OSError:
+        return False
+    with Opened(descriptor):
+        return all_may_read(descriptor) or 0 != os.fstat(descriptor).st_uid == uid
+
+
+def owner(path: str) -> int:
+    """The UID of a file or directory; root's if there is none."""
+    try:
+        return os.stat(path).st_uid
+    except OSError:
+        return 0
 
 
 def too_large(path: str, content: bytes) -> str:
@@ -51,12 +106,12 @@ def too_large(path: str, content: bytes) -> str:
     return found[0] if found else ""
 
 
-def whole(path: str, content: bytes, read: Read = read_included) -> bytes:
+def whole(path: str, content: bytes, read: Read = read_included, judge: Judge = may_include) -> bytes:
     """The text of a file with all that it includes, as Slurm reads it (slurm.conf(5); parse_config.c).
 
     A relative name is relative to the directory of the file that has the line, and `%c` is the name of the cluster. A
-    line stays as it is if its file is missing, empty or too large, or there are too many. `read`: reads the other
-    files.
+    line stays as it is if its file is missing, empty or too large, if who could write the line may not read the file,
+    or there are too many. `read`: reads the other files. `judge`: see `may_include`.
     """
     if len(content) > MOST_BYTES or b"nclude" not in content.lower():  # hosts without such a line are in a hurry
         return content
@@ -68,7 +123,8 @@ def whole(path: str, content: bytes, read: Read = read_included) -> bytes:
             found = None if is_continued else INCLUDE.match(line)
             is_continued = bool(CONTINUED.search(COMMENT.sub(b"", line)))
             name = place(path, found[1]) if found else ""
-            included = read(name) if found and level < MOST_LEVELS and len(read_files) < MOST_FILES else b""
+            is_read = found and level < MOST_LEVELS and len(read_files) < MOST_FILES and judge(path, name)
+            included = read(name) if is_read else b""
             if not included:
                 seen.append(line)
                 continue

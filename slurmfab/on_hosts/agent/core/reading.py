@@ -36,6 +36,18 @@ def read_bytes(path: str) -> bytes:
     return b"".join(pieces)
 
 
+def all_may_read(descriptor: int, top: str = "/") -> bool:
+    """Whether every user can read an open file: by its mode, and by those of the directories on the way from `top`."""
+    if not os.fstat(descriptor).st_mode & stat.S_IROTH:
+        return False
+    place = os.path.dirname(os.readlink("/proc/self/fd/%d" % descriptor))
+    while place not in ("/", top):
+        if not os.stat(place).st_mode & stat.S_IXOTH:
+            return False
+        place = os.path.dirname(place)
+    return True
+
+
 def read_text(path: str) -> str:
     """The text of a file without surrounding white space; empty when it cannot be read."""
     return read_bytes(path).decode(errors="replace").strip()

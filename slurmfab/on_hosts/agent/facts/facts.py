@@ -24,7 +24,7 @@ from slurmfab.on_hosts.agent.core.host_paths import (
     SITE_FILES,
     SLURM_DIRECTORY,
 )
-from slurmfab.on_hosts.agent.core.included_files import read_included, whole
+from slurmfab.on_hosts.agent.core.included_files import conf_bytes, read_included, whole
 from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB, entries, names, os_release, read_bytes, read_text
 from slurmfab.on_hosts.agent.dnf import rpm_database
 from slurmfab.on_hosts.agent.facts import cgroups, gpus, hardware, slurm_use, slurm_versions
@@ -318,7 +318,7 @@ def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:
     Missing and unwanted files are empty texts. The small job_container.conf is always told, and hand-made files of
     `OF_EACH_HOST` are. Files are told with all that they include. `is_wanted`: whether to tell the other files.
     """
-    contents = {name: whole(root + path, read_bytes(root + path)) for name, path in SLURM_FILES.items()}
+    contents = {name: whole(root + path, conf_bytes(root + path)) for name, path in SLURM_FILES.items()}
     told = {
         name: content if is_wanted or name == JOB_CONTAINER or is_own(name, content) else b""
         for name, content in contents.items()
@@ -373,7 +373,8 @@ def parts(path: str) -> Dict[str, str]:
         found[path] = content.decode(errors="replace")
         return content
 
-    whole(path, read(path), read)
+    found[path] = conf_bytes(path).decode(errors="replace")
+    whole(path, conf_bytes(path), read)
     directory = os.path.dirname(path)
     is_here = len(found) > 1 and all(os.path.dirname(name) == directory for name in found)
     return {os.path.basename(name): text for name, text in found.items()} if is_here else {}

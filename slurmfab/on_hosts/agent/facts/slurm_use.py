@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
 from slurmfab.on_hosts.agent.core import processes as running
 from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY
-from slurmfab.on_hosts.agent.core.included_files import whole
+from slurmfab.on_hosts.agent.core.included_files import conf_bytes, whole
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 
 CONFS = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
@@ -84,7 +84,7 @@ def is_controller(hostname: str, marks: Sequence[Mapping[str, Any]]) -> bool:
 
 def conf_marks(root: str, path: str) -> List[Dict[str, Any]]:
     """The sign that a slurm.conf is, in a list; empty if there is no such file."""
-    text = whole(root + path, read_bytes(root + path))
+    text = whole(root + path, conf_bytes(root + path))
     if not text:
         return []
     values: Dict[str, List[str]] = {}

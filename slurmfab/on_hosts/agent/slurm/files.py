@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Dict, Iterator, List, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import replace
-from slurmfab.on_hosts.agent.core.included_files import INCLUDE, read_included, too_large, whole
+from slurmfab.on_hosts.agent.core.included_files import INCLUDE, may_include, read_included, too_large, whole
 from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
@@ -213,7 +213,10 @@ class SlurmFiles(Resource):
                 os.symlink(os.path.join(directory, inner), path)
             return read_included(path)
 
-        whole(staged, read_bytes(staged), read)
+        def judge(path: str, name: str) -> bool:
+            return may_include(path.replace(stage, directory, 1), name.replace(stage, directory, 1))
+
+        whole(staged, read_bytes(staged), read, judge)
 
     def parse_with_slurm(self, context: Context, stage: str) -> None:
         """Let the installed Slurm parse the staged files.

@@ -16,6 +16,7 @@ from slurmfab.on_hosts.agent.accounting.sacctmgr import Sacctmgr
 from slurmfab.on_hosts.agent.core import safe_paths
 from slurmfab.on_hosts.agent.core.host_paths import PROGRAMS
 from slurmfab.on_hosts.agent.core.included_files import whole
+from slurmfab.on_hosts.agent.core.reading import all_may_read
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.facts.facts import read_accounts
 from slurmfab.on_hosts.agent.logs.secret_detectors import SLURM_PASSWORD
@@ -196,7 +197,7 @@ class Reader:
         descriptor, is_roots_alone = self.open(path)
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
-            if not self.may_leave(status, is_program, is_roots_alone):
+            if not self.may_leave(descriptor, is_program, is_roots_alone):
                 raise ValueError(PRIVATE)
             self.is_roots_word &= is_roots_alone and not status.st_uid and not status.st_mode & OTHERS_WRITE
             if status.st_size > MOST_BYTES:
@@ -231,16 +232,18 @@ class Reader:
                 return descriptor, not folder.others
         raise ResourceFailed("%s has more than %d links on its way" % (path, safe_paths.MAX_LINKS))
 
-    def may_leave(self, status: os.stat_result, is_program: bool, is_roots_alone: bool) -> bool:
+    def may_leave(self, descriptor: int, is_program: bool, is_roots_alone: bool) -> bool:
         """Whether a file may leave the host: it holds no secret of root's, and root alone decided that it is read.
 
         Args:
             is_program: whether it is a program, which later everybody may read on all hosts.
             is_roots_alone: whether nobody but root can put another file in its place.
         """
+        status = os.fstat(descriptor)
         mode = status.st_mode
-        if mode & stat.S_IROTH or is_program:
-            return bool(mode & stat.S_IROTH)
+        is_everybodys = all_may_read(descriptor, self.context.path("/").rstrip("/") or "/")
+        if is_everybodys or is_program:
+            return is_everybodys
         of_user = status.st_uid == self.uid and mode & stat.S_IRUSR
         of_group = status.st_gid == self.gid and mode & stat.S_IRGRP
         return bool(of_user or of_group or (is_roots_alone and self.is_roots_word))
@@ -250,7 +253,7 @@ def read_conf(found: Reader, conf: str) -> str:
     """Read a slurm.conf, and what belongs to it, and return its text with all that it includes."""
     directory = os.path.dirname(conf)
     main = found.add(conf, is_named=True)
-    text = whole(conf, main.encode(), lambda path: included(found, path)).decode(errors="replace")
+    text = whole(conf, main.encode(), lambda path: included(found, path), judged).decode(errors="replace")
     for name in CONFS:
         found.add("%s/%s" % (directory, name))
     for name in SCRIPTS:
@@ -262,6 +265,11 @@ def read_conf(found: Reader, conf: str) -> str:
         if key in PROGRAM_KEYS:
             add_programs(found, directory, value)
     return text
+
+
+def judged(path: str, name: str) -> bool:  # noqa: ARG001
+    """Whether a file may include another one, of which `Reader` says whether it may leave the host."""
+    return True
 
 
 def included(found: Reader, path: str) -> bytes:
