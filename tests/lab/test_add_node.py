@@ -74,6 +74,8 @@ def growing(
         person.writes(CLUSTER_FILE.format(cluster=hosts.lab.name, key=hosts.lab.ssh_key, **addresses))
         person.has_seen(hosts.lab, *MEMBERS)
         succeeded(person.slurmfab("deploy"))
+        # On look-alikes of Ubuntu, sudo notes in the home of its user that it was used for the first time.
+        hosts.on("n4", "! id ubuntu 2>/dev/null || runuser -u ubuntu -- sudo -n true")
         yield Growing(hosts, person)
 
 

@@ -41,6 +41,7 @@ if systemctl --quiet is-active ssh.socket; then
     mkdir -p /etc/systemd/system/ssh.socket.d
     printf '[Socket]\\nListenStream=2222\\n' >/etc/systemd/system/ssh.socket.d/ports.conf
     systemctl daemon-reload
+    systemctl stop ssh.service
     systemctl restart ssh.socket
 else
     systemctl restart ssh
@@ -144,7 +145,7 @@ def test_sudo_with_a_password_when_a_command_runs_on_hosts_then_it_is_roots_and_
     writes(person, hosts, by_key(hosts))
     done = person.slurmfab("run", "id -un", "--sudo", "--ask-sudo-password", stdin=password(hosts))
     assert ended(done, 0).stdout == f"{fold(ALL)}: root\n"
-    assert ended(person.slurmfab("run", "id -un", "--on", "n1"), 0).stdout == "n1: admin\n"
+    assert ended(person.slurmfab("run", "id -un", "--on", "n1"), 0).stdout == f"n1: {WHO}\n"
     late = ("run", "sleep 1000", "--sudo", "--ask-sudo-password", "--timeout", "2")
     ended(person.slurmfab(*late, stdin=password(hosts)), 1)
     for host in ALL:
@@ -325,7 +326,7 @@ def test_a_task_of_the_site_when_called_with_hosts_then_runs_there_and_an_unknow
     (person.directory / "fabfile.py").write_text(f"{TEXT}{site}")
     addresses = {host: hosts.lab.host(host).address for host in ALL}
     words = [str(Path(sys.executable).with_name(program)), "-i", str(hosts.lab.ssh_key), "-H"]
-    words += [",".join(f"admin@{address}" for address in addresses.values()), "where"]
+    words += [",".join(f"{WHO}@{address}" for address in addresses.values()), "where"]
 
     def call() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -333,11 +334,11 @@ def test_a_task_of_the_site_when_called_with_hosts_then_runs_there_and_an_unknow
         )
 
     done = call()
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ctl\nadmin\nn1\nadmin\nn2\nadmin\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"ctl\n{WHO}\nn1\n{WHO}\nn2\n{WHO}\n", "")
     known = person.home / ".ssh/known_hosts"
     known.write_text("".join(line for line in known.read_text().splitlines(True) if addresses["n1"] not in line))
     done = call()
-    assert (done.returncode, done.stdout) == (1, "ctl\nadmin\nn2\nadmin\n"), words_of(done)
+    assert (done.returncode, done.stdout) == (1, f"ctl\n{WHO}\nn2\n{WHO}\n"), words_of(done)
     assert done.stderr == f"{addresses['n1']}: Server '{addresses['n1']}' not found in known_hosts\n"
 
 
