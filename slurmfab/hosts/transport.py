@@ -76,7 +76,8 @@ EXIT_SECONDS = 5.0  # how long after the end of a command's output its exit code
 PYTHON_SECONDS = 600  # time limit for the installation of python3
 
 INSTALL_PYTHON = (
-    "export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 LANGUAGE= PATH=/usr/sbin:/usr/bin:/sbin:/bin; "
+    "export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C.UTF-8 LANGUAGE= "
+    "PATH=/usr/sbin:/usr/bin:/sbin:/bin; "
     "command -v apt-get >/dev/null || exit 69; "
     # An empty line every 5 s serves as a heartbeat.
     "(while sleep 5 >/dev/null 2>&1 && echo; do :; done) & trap 'kill $!' EXIT; "

@@ -260,6 +260,19 @@ def test_apt_get_waits_for_a_dpkg_that_is_at_work(fresh: Path) -> None:
         assert argv[argv.index("DPkg::Lock::Timeout=900") - 1] == "-o"
 
 
+def test_every_call_of_apt_or_dpkg_keeps_needrestart_from_restarting_daemons(fresh: Path) -> None:
+    suspended = []
+
+    class Noted(Apt):
+        def run(self, argv: Sequence[str], *rest: Any, **named: Any) -> subprocess.CompletedProcess[bytes]:
+            suspended.append(named["env"]["NEEDRESTART_SUSPEND"])
+            return super().run(argv, *rest, **named)
+
+    apply(Packages(("slurmd",)), Noted(fresh, UNKNOWN))
+    apt.configure(Noted(fresh))
+    assert suspended == ["1"] * 4
+
+
 @pytest.mark.parametrize("lock", ["/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"])
 def test_apt_get_when_another_one_has_a_lock_that_it_does_not_wait_for_is_repeated(
     fresh: Path, lock: str, monkeypatch: pytest.MonkeyPatch

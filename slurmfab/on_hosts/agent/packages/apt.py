@@ -24,7 +24,14 @@ LOCK_SECONDS = 900.0  # how long to wait for the locks of apt and dpkg: a new ma
 INSTALL_SECONDS = 7200.0
 """Time limit of an installation; it is never killed before, because a killed dpkg leaves half-installed packages."""
 
-ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "APT_LISTCHANGES_FRONTEND": "none"}
+ENVIRONMENT = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    # needrestart would restart Slurm's daemons in the middle of a phase. Its own hook of apt heeds this one; Ubuntu's
+    # restarts whatever NEEDRESTART_MODE says. What it has to see, it sees after the next run of apt by somebody else.
+    "NEEDRESTART_SUSPEND": "1",
+    "NEEDRESTART_MODE": "l",  # for hooks of a site's that run needrestart themselves
+    "APT_LISTCHANGES_FRONTEND": "none",
+}
 
 OPTIONS = (
     "-q", "-y", "-o", "DPkg::Lock::Timeout=%d" % LOCK_SECONDS,
