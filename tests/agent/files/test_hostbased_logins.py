@@ -86,6 +86,27 @@ def test_rules_of_sudo_from_elsewhere_refuse_everybody(host: Context, path: str,
     assert refusals(host) != EVERYBODY
 
 
+@pytest.mark.parametrize(
+    ("there", "asked"),
+    [
+        ((), "cvtsudoers"),
+        (("/usr/bin/cvtsudoers",), "cvtsudoers"),
+        (("/usr/bin/cvtsudoers.ws",), "cvtsudoers.ws"),
+        (("/usr/bin/cvtsudoers.ws", "/usr/bin/cvtsudoers"), "cvtsudoers"),
+    ],
+)
+def test_rules_of_sudo_when_its_program_has_another_name_then_that_one_is_asked(
+    host: Context, there: tuple[str, ...], asked: str
+) -> None:
+    Path(host.path("/etc/sudoers")).touch()
+    Path(host.path("/usr/bin")).mkdir(parents=True)
+    for path in there:
+        Path(host.path(path)).touch(mode=0o755)
+    rules = {"User_Specs": [{"User_List": [{"username": "bob"}]}]}
+    host.must = lambda argv, **_: json.dumps(rules) if argv[0] == asked else ""  # type: ignore[assignment,method-assign]
+    assert refused(host, "User") == {"odd?name?", "old", "root", "bob"}
+
+
 def test_rules_of_sudo_when_sudo_cannot_tell_of_them_then_refuse_everybody(host: Context) -> None:
     Path(host.path("/etc/sudoers")).touch()
     for answer in ("", "[]", "no JSON", '{"User_Specs": [{}]}', '{"User_Specs": [{"User_List": ["bob"]}]}'):

@@ -193,9 +193,10 @@ def refused(text: str) -> set[str]:
     return {name for line in re.findall("^Match (?:User|Group) (.*)$", text, re.MULTILINE) for name in line.split(",")}
 
 
+@pytest.mark.parametrize("program", ["cvtsudoers", "cvtsudoers.ws"])
 @pytest.mark.parametrize("sudoers", [SUDOERS, SUDOERS + "ALL ALL=/bin/true\n", ""], ids=["some", "everybody", "none"])
 def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
-    tmp_path: Path, sudoers: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, sudoers: str, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = [*RULED, *([{"username": "ALL"}] if "ALL ALL" in sudoers else [])]
     told = json.dumps({"User_Specs": [{"User_List": named, "Host_List": [{"hostname": "ALL"}]}]}, indent=4)
@@ -206,7 +207,8 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
     wanted = HostbasedLogins("user-ssh", (OwnedFile("/etc/ssh/sshd_config.d/x.conf", text),))
     (one,) = wanted.here(context).by_path().values()
     lines = [line for line in said(wanted) if line != "load_sshd"]
-    play(tmp_path, lines, f"cvtsudoers() {{ [ $1$2$3 = -e-fjson ] && cat <<'END'\n{told}\nEND\n}}")
+    there = f'command() {{ [ "$2" = {program} ] && echo "$2"; }}\n'  # whatever this machine has
+    play(tmp_path, lines, there + f"{program}() {{ [ $1$2$3 = -e-fjson ] && cat <<'END'\n{told}\nEND\n}}")
     (made,) = texts(tmp_path, one.path)
     assert refused(one.text) <= refused(made)
     assert len(refused(one.text)) > 2 * bool(sudoers)

@@ -26,6 +26,9 @@ BY_RULE = "a rule of sudo or doas"  # whose a number is that it names
 SUDOS = ("sudo", "sudo-rs", "sudo.ws")
 """The programs that may let users become root by rules of sudo; a host can have several, each with its own reading."""
 
+READERS = ("cvtsudoers", "cvtsudoers.ws")
+"""Names of the program of sudo's that tells its rules. Where sudo is sudo-rs, as on Ubuntu 26.04, it has the second."""
+
 SUDO_SECONDS = 20.0
 MAY_NOT = r"User %s is not allowed to run sudo on \S+\."  # what each of them says of who may run nothing
 
@@ -92,7 +95,8 @@ def why_powerful(context: Context, user: pwd.struct_passwd, groups: Sequence[str
     same -= {user.pw_name}
     group = next((one for one in groups if one in more.groups or among(one, here.groups)), "")
     if EVERYBODY in here.users:
-        return "rules of sudo or doas on this host name everybody, or cannot be read (cvtsudoers -e /etc/sudoers)"
+        asked = "%s -e %s" % (reader(context), SUDOERS[0])
+        return "rules of sudo or doas on this host name everybody, or cannot be read (%s)" % asked
     if alike & more.users:
         return "the cluster file lets it become root"
     if any(among(name, here.users) for name in alike):
@@ -193,12 +197,18 @@ def named_by_sudo(context: Context) -> Set[str]:
     found: Set[str] = set()
     for path in (path for path in map(context.path, SUDOERS) if os.path.exists(path)):
         try:
-            rules = json.loads(context.must(("cvtsudoers", "-e", "-f", "json", path), seconds=SUDO_SECONDS))
+            rules = json.loads(context.must((reader(context), "-e", "-f", "json", path), seconds=SUDO_SECONDS))
             members: List[Dict[str, Any]] = [one for rule in rules.get("User_Specs", ()) for one in rule["User_List"]]
             found |= {MEMBERS[kind] % name for one in members for kind, name in one.items() if kind != "negated"}
         except (ResourceFailed, ValueError, KeyError, TypeError, AttributeError):
             return {EVERYBODY}
     return {name if ODD.match(name) is None and name != "ALL" else EVERYBODY for name in found}
+
+
+def reader(context: Context) -> str:
+    """The program that tells rules of sudo; the usual name if the host has none."""
+    places = ((name, context.path("%s/%s" % (folder, name))) for name in READERS for folder in SYSTEM_PATH.split(":"))
+    return next((name for name, path in places if os.access(path, os.X_OK)), READERS[0])
 
 
 ODD = re.compile(r"%?#(?!\d+$)")  # a number that is none
