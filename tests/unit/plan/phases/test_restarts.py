@@ -40,7 +40,7 @@ def test_each_daemon_is_started_again_and_given_up_after_some_starts(host: str, 
     for text in found.values():
         assert "Restart=on-failure\nRestartSec=5\n" in text
         assert "[Unit]\n" in text
-        limit = "StartLimitIntervalSec=20min\nStartLimitBurst=10\n"
+        limit = "StartLimitIntervalSec=20min\nStartLimitBurst=40\n"
         assert (limit in text.partition("[Service]")[0]) == (text is not found.get("slurmctld.service.d"))
         assert "IgnoreSIGPIPE" not in text
 
@@ -48,7 +48,7 @@ def test_each_daemon_is_started_again_and_given_up_after_some_starts(host: str, 
 def test_slurmctld_is_not_given_up_while_its_database_is_away() -> None:
     assert "StartLimitIntervalSec=0\n" in drop_ins("c1")["slurmctld.service.d"].partition("[Service]")[0]
     (text,) = (one.text for one in restarts.drop_ins(prepared_input(THREE_HOSTS), "c1") if "slurmctld" in one.path)
-    assert "StartLimitBurst=10\n" in text
+    assert "StartLimitBurst=40\n" in text
 
 
 def test_slurmctld_is_never_started_without_its_state() -> None:
