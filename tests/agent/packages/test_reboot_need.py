@@ -69,8 +69,8 @@ def test_the_kernel_of_a_containers_machine_and_one_from_the_network_say_nothing
     assert reasons(host) == []
 
 
-def test_packages_that_ask_for_a_reboot_are_named(host: Path) -> None:
+def test_packages_that_ask_for_a_reboot_are_named_and_needrestart_asks_without_one(host: Path) -> None:
     (host / "run/reboot-required").touch()
-    assert reasons(host) == ["a package asks for it"]
+    assert reasons(host) == ["/run/reboot-required asks for it"]
     (host / "run/reboot-required.pkgs").write_text("libc6\nlinux-image-6.1.0-28-amd64\nlibc6\n")
     assert reasons(host) == ["libc6, linux-image-6.1.0-28-amd64 asks for it"]

@@ -35,7 +35,8 @@ from slurmfab.on_hosts.agent.packages.apt import ENVIRONMENT, MINIMAL
 from slurmfab.on_hosts.agent.services import replaced_files
 
 REQUIRED = "/run/reboot-required"
-"""Packages make this file when they need a reboot; `.pkgs` beside it has their names. A boot removes both."""
+"""Packages make this file when they need a reboot; `.pkgs` beside it has their names. Ubuntu's needrestart makes the
+first alone when a newer kernel waits. A boot removes both."""
 
 CONTAINER = ("/run/systemd/container", "/run/.containerenv", "/.dockerenv")
 """Files of a container, which has its machine's kernel and not one of its own packages."""
@@ -61,7 +62,7 @@ def reboot_reasons(root: str, release: str = "", build: str = "") -> List[str]:
     found = []
     if os.path.exists(top + REQUIRED):
         packages = sorted(set(read_text(top + REQUIRED + ".pkgs").split()))
-        found.append("%s asks for it" % (listed(packages, SHOWN) or "a package"))
+        found.append("%s asks for it" % (listed(packages, SHOWN) or REQUIRED))
     if not any(os.path.exists(top + path) for path in CONTAINER):
         system = os.uname()
         kernel = newer_kernel(top, release or system.release, build or system.version)
