@@ -93,7 +93,7 @@ ROWS = (
     Breakage(
         name="slurmd-crashes-often",
         what="systemd has given up slurmd, which was started too often",
-        breaks="for i in $(seq 11); do systemctl restart slurmd 2>&1 || :; done; systemctl stop slurmd",
+        breaks="for i in $(seq 41); do systemctl restart slurmd 2>&1 || :; done; systemctl stop slurmd",
         check=("slurmd.service is",),
         plan=("service:slurmd",),
         deploy=Mended(),
