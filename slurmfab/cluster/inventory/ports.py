@@ -8,13 +8,16 @@ from typing import NamedTuple
 
 from slurmfab.cluster.inventory.accounting import DATABASE_PORT
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.inventory.jupyter import HUB_PORT, SERVER_PORTS
+from slurmfab.cluster.inventory.jupyter import HUB_PORT, PROXY_PORT, SERVER_PORTS
 from slurmfab.cluster.inventory.monitoring import CLUSTER
-from slurmfab.cluster.inventory.slurm_settings import setting
+from slurmfab.cluster.inventory.slurm_settings import Place, setting
 from slurmfab.cluster.inventory.storage import clients, exports_of
 from slurmfab.cluster.slurm import accounting
 
 PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}  # Slurm's default ports (slurm.conf(5))
+
+KEYS = {"slurmctld": "SlurmctldPort", "slurmd": "SlurmdPort", "srun": "SrunPortRange"}
+"""By who listens, the key of slurm.conf that says where."""
 
 NFS_PORT, SSH_PORT = 2049, 22
 
@@ -31,6 +34,17 @@ class Ports(NamedTuple):
     daemon: str
     first: int
     last: int
+
+    def __str__(self) -> str:
+        """As `6817-6827 of slurmctld`."""
+        return f"{self.first}{f'-{self.last}' if self.last > self.first else ''} of {self.daemon}"
+
+
+class Listener(NamedTuple):
+    """Ports of a daemon on a host, and the key of the cluster file that puts them there."""
+
+    ports: Ports
+    place: Place  # of the key; that of what brings the daemon where the ports are its default ones
 
 
 class Target(NamedTuple):
@@ -91,6 +105,36 @@ def _of_notebooks(cluster: Cluster, host: str) -> Iterator[Ports]:
         yield Ports("JupyterHub", HUB_PORT, HUB_PORT)
     if cluster.jupyter and "compute" in cluster.roles(host):
         yield Ports("notebook servers", *SERVER_PORTS)
+
+
+def listeners(cluster: Cluster, host: str) -> Iterator[Listener]:
+    """Yield all that listens on a host because of the cluster file, also for browsers and for the host itself."""
+    group = next((number for number, one in enumerate(cluster.nodes) if host in one.hosts), -1)
+    settings = cluster.nodes[group].settings if group >= 0 else {}
+    of_node = _key_of(settings, "Port", "nodes", group, "settings")
+    places: dict[str, Place] = {
+        **{daemon: _key_of(cluster.slurm_conf, key, "slurm_conf") for daemon, key in KEYS.items()},
+        **({"slurmd": of_node} if of_node else {}),
+        "slurmdbd": _key_of(cluster.slurmdbd_conf, "DbdPort", "slurmdbd_conf") or ("database",),
+        "MariaDB": ("database",),
+        "NFS": ("exports",),
+        "node exporter": ("monitoring", "port"),
+        "Prometheus": ("monitoring", "prometheus", "port"),
+        "registry": ("registry", "port"),
+    }
+    own: list[tuple[str, int, Place]] = [
+        ("sshd", cluster.ssh.port or SSH_PORT, ("ssh", "port") if cluster.ssh.port else ())
+    ]
+    if cluster.jupyter and cluster.jupyter.host == host:
+        own += [("browsers", cluster.jupyter.port, ("jupyter", "port")), ("JupyterHub's proxy", PROXY_PORT, ())]
+    yield from (Listener(Ports(daemon, number, number), place) for daemon, number, place in own)
+    yield from (Listener(ports, places.get(ports.daemon, ("jupyter",))) for ports in of_host(cluster, host))
+
+
+def _key_of(settings: Mapping[str, str | None], key: str, *section: str | int) -> Place:
+    """The place of a key as the file spells it; empty if it is not set."""
+    spelled = next((name for name, value in settings.items() if value and name.lower() == key.lower()), "")
+    return (*section, spelled) if spelled else ()
 
 
 def ssh_ports(cluster: Cluster, host: str) -> tuple[int, ...]:

@@ -53,3 +53,28 @@ def test_ports_of_a_host_follow_from_its_roles_and_from_other_keys() -> None:
     }
     assert {one.first for one in of_host(whole, "n1")} == {6818, 60001, 9100, 9090, 5000, 5001}
     assert ssh_ports(whole, "n1") == (22, 2222)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            "database: c1\nslurm_conf: {SlurmctldPort: 6817-6827}",
+            ["5: database: port 6819 of slurmdbd and port 6817-6827 of slurmctld (slurm_conf.SlurmctldPort)",
+             "6: slurm_conf.SlurmctldPort: port 6817-6827 of slurmctld and port 6819 of slurmdbd (database)"],
+        ),
+        ("slurm_conf: {SlurmdPort: 22}", ["slurm_conf.SlurmdPort: port 22 of slurmd and port 22 of sshd"]),
+        ("slurm_conf: {SrunPortRange: 6800-6900}", ["port 6800-6900 of srun and port 6817 of slurmctld"]),
+        ("database: c1\nslurmdbd_conf: {DbdPort: 3306}", ["slurmdbd_conf.DbdPort: port 3306 of slurmdbd"]),
+        ("slurm_conf: {SlurmctldPort: 2049}\nexports: [{path: /srv/home, host: c1}]", ["port 2049 of NFS"]),
+        ("jupyter: {host: c1, port: 9100}\nmonitoring: true", ["jupyter.port: port 9100 of browsers"]),
+    ],
+)  # fmt: skip
+def test_ports_when_two_daemons_of_a_host_have_one_then_both_lines_are_named(said: str, why: list[str]) -> None:
+    with pytest.raises(InputError) as refused:
+        cluster(f"{THREE_HOSTS}{said}\n")
+    assert [one for one in why if one not in str(refused.value)] == [], str(refused.value)
+
+
+def test_ports_when_two_daemons_of_different_hosts_have_one_then_they_are_accepted() -> None:
+    assert cluster(f"{THREE_HOSTS}slurm_conf: {{SlurmctldPort: 6817-6818}}\n").controller == "c1"

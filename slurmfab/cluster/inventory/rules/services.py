@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from slurmfab.base.ip_addresses import parsed
 from slurmfab.base.paths import REGISTRY_FILES
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.monitoring import CLUSTER
+from slurmfab.cluster.inventory.ports import listeners
 from slurmfab.cluster.inventory.rules.power import unknown
 from slurmfab.cluster.inventory.rules.storage import named, overlap, used_by_others
-from slurmfab.cluster.inventory.slurm_settings import Complaints
+from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 
 
 def a_login_is_whole_and_encrypted(cluster: Cluster) -> Complaints:
@@ -25,11 +27,6 @@ def a_login_is_whole_and_encrypted(cluster: Cluster) -> Complaints:
     if mail.user is not None and mail.tls == "off":
         yield ("mail", "tls"), "a password is sent over TLS only: write starttls or on"
 
-
-_SLURMS_PORTS = {"slurmctldport": 6817, "slurmdport": 6818}
-"""Keys of slurm.conf with a port, and its default (slurm.conf(5))."""
-
-_SLURMDBD_PORT = 6819
 
 FILES = ("/etc/default/prometheus", "/etc/default/prometheus-node-exporter", "/etc/prometheus/prometheus.yml")
 """Files of Debian's packages that are slurmfab's where the cluster file has `monitoring`."""
@@ -60,35 +57,23 @@ def prometheus_reaches_all_exporters(cluster: Cluster) -> Complaints:
             return
 
 
-def ports_of_monitoring_are_free(cluster: Cluster) -> Complaints:
-    """Two daemons cannot listen on one port of one host."""
-    monitoring = cluster.monitoring
-    if monitoring is None:
-        return
-    prometheus = monitoring.prometheus
-    taken = dict(_taken(cluster))
-    if monitoring.port in taken:
-        yield ("monitoring", "port"), f"{monitoring.port} is the port of {taken[monitoring.port]}"
-    if prometheus is not None:
-        taken[monitoring.port] = "the exporters (monitoring.port)"
-        if prometheus.port in taken:
-            place = ("monitoring", "prometheus", "port")
-            yield place, f"{prometheus.port} is the port of {taken[prometheus.port]}"
-
-
-def _taken(cluster: Cluster) -> Iterator[tuple[int, str]]:
-    """Yield ports of other daemons of the cluster file, and whose they are."""
-    own = {key.lower(): value for key, value in cluster.slurm_conf.items()}
-    for key, default in _SLURMS_PORTS.items():
-        port = own.get(key) or str(default)
-        if port.isdigit():
-            yield int(port), f"Slurm ({key.removesuffix('port')})"
-    if cluster.database is not None:
-        yield _SLURMDBD_PORT, "slurmdbd"
-    if cluster.registry is not None:
-        yield cluster.registry.port, "registry"
-        if cluster.registry.anonymous_pull:
-            yield cluster.registry.pull_port, "registry (pull_port)"
+def listeners_have_ports_of_their_own(cluster: Cluster) -> Complaints:
+    """Two daemons cannot listen on one port of one host; each of the two keys is named."""
+    other_roles = [host for host in cluster.hosts if cluster.roles(host) != ("compute",)]
+    prometheus = cluster.monitoring.prometheus if cluster.monitoring else None
+    named = [one.host for one in (*cluster.exports, cluster.registry, prometheus) if one]
+    # Nodes of a group that have no other role listen alike.
+    told = set[frozenset[Place]]()
+    for host in dict.fromkeys((*other_roles, *named, *(group.hosts[0] for group in cluster.nodes if group.hosts))):
+        for one, other in itertools.combinations(listeners(cluster, host), 2):
+            if one.ports.last < other.ports.first or other.ports.last < one.ports.first:
+                continue
+            places = frozenset({one.place, other.place} - {()})
+            for mine, others in ((one, other), (other, one)) if places not in told else ():
+                if mine.place:
+                    key = f" ({'.'.join(map(str, others.place))})" if others.place else ""
+                    yield mine.place, f"port {mine.ports} and port {others.ports}{key} are the same on {host}"
+            told.add(places)
 
 
 def openmetrics_needs_public_data(cluster: Cluster) -> Complaints:
