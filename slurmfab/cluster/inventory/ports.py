@@ -63,7 +63,8 @@ def port(cluster: Cluster, key: str, node: str = "") -> int:
 
 def _range(cluster: Cluster, key: str, node: str = "") -> tuple[int, int]:
     own = setting(cluster.settings_of(node), "Port") if node else ""
-    found = re.findall(r"\d+", own or setting(cluster.slurm_conf, key) or PORTS[key])
+    # What is no port is refused by a rule of its own.
+    found = re.findall(r"\d+", own or setting(cluster.slurm_conf, key)) or [PORTS[key]]
     return int(found[0]), int(found[-1])
 
 

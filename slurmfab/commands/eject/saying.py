@@ -66,7 +66,16 @@ if TYPE_CHECKING:
 
 WITHOUT_COMMANDS = frozenset(
     {
-        *("connections", "free-space", "lock-copy", "login-guard", "lost-jobs", "null-device", "package-way"),
+        *(
+            "connections",
+            "freed-ports",
+            "free-space",
+            "lock-copy",
+            "login-guard",
+            "lost-jobs",
+            "null-device",
+            "package-way",
+        ),
         *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "nodes-awake"),
         *("earlier-files", "earlier-logins", "earlier-mounts", "exports-loaded", "released-mounts", "revived-unit"),
         *("carried-files", "fetched-files", "left-file", "mig", "spank-plugin", "munge-directories", "node-gate"),

@@ -34,6 +34,7 @@ KINDS = {
     "file": "files.file:File",
     "firewall-rules": "files.firewall_rules:FirewallRules",
     "firewalld-zone": "files.firewalld_zone:FirewalldZone",
+    "freed-ports": "services.freed_ports:FreedPorts",
     "free-space": "files.free_space:FreeSpace",
     "group": "identities.user:Group",
     "group-members": "people.group_members:GroupMembers",

@@ -20,6 +20,7 @@ from slurmfab.on_hosts.agent.nodes import registered
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 from slurmfab.on_hosts.agent.nodes.states import NodeState, states_from
 from slurmfab.on_hosts.agent.services import daemon_log, listening, process, service, systemctl
+from slurmfab.on_hosts.agent.services.freed_ports import FreedPorts
 from slurmfab.on_hosts.agent.services.listening import Listening
 from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units import Timer
@@ -748,3 +749,21 @@ def test_a_follower_when_its_unit_was_started_is_restarted_only_if_it_runs(
     host = StartingUnits({"munge": "inactive", "slurmd": state}, dry_run=False)
     Service("munge", followers=("slurmd",), answers=("true",)).converge(host, frozenset({"running"}))
     assert host.verbs() == [("start", "munge"), *restarts]
+
+
+@pytest.mark.parametrize(
+    ("first", "of_slurmctld", "held"),
+    [(0, 1, True), (0, 0, False), (1, 1, False)],
+    ids=["another's", "its own, too", "nobody's"],
+)
+def test_a_port_when_a_daemon_has_it_that_another_one_gets_then_that_daemon_is_in_the_way(
+    first: int, of_slurmctld: int, *, held: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        context = Context(dry_run=True)
+        context.units_shown = {"slurmctld.service": {"MainPID": str(os.getpid())}, "slurmdbd.service": {}}
+        wanted = FreedPorts(
+            (("slurmdbd", port + first, port + 1), ("slurmctld", port + of_slurmctld, port + of_slurmctld))
+        )
+        assert wanted.actual(context) == {"held": f"{port} of slurmdbd by slurmctld" if held else None}

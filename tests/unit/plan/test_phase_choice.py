@@ -14,8 +14,8 @@ README = Path(__file__).parents[3] / "README.md"
 NAMES = [phase.name for phase in PHASES]
 BELOW_SLURM_CONF = {
     "users", "packages", "munge key", "drain for mig", "mig", "token key", "firewall", "firewall zone", "hosts file",
-    "connections", "exports", "mounts", "daemon units", "munge", "token keys", "database", "accounts", "scripts",
-    "power programs", "mail", "containers", "directories", "slurmctld stop",
+    "connections", "ports", "exports", "mounts", "daemon units", "munge", "token keys", "database", "accounts",
+    "scripts", "power programs", "mail", "containers", "directories", "slurmctld stop",
 }  # fmt: skip
 SLURM = {*BELOW_SLURM_CONF, "slurm.conf", *RESTART}
 
@@ -32,10 +32,13 @@ SLURM = {*BELOW_SLURM_CONF, "slurm.conf", *RESTART}
         ("cgroup-conf", SLURM),
         ("daemons", {*BELOW_SLURM_CONF, "slurm.conf", "slurmctld", "slurmd"}),
         ("munge-key,slurm-conf", SLURM),
-        ("accounts", {"users", "packages", "hosts file", "munge key", "munge", "database", "accounts", "limits"}),
+        (
+            "accounts",
+            {"users", "packages", "hosts file", "ports", "munge key", "munge", "database", "accounts", "limits"},
+        ),
         ("node-logins", {*BELOW_SLURM_CONF, "slurm.conf", "node logins"}),
         ("former-scripts", {*BELOW_SLURM_CONF, "slurm.conf", "former scripts"}),
-        ("former-exports", {"packages", "users", "hosts file", "exports", "mounts", "former exports"}),
+        ("former-exports", {"packages", "users", "hosts file", "ports", "exports", "mounts", "former exports"}),
         ("former-software", {*NAMES[: NAMES.index("former software") + 1]}),
     ],
 )

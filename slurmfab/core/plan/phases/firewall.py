@@ -10,22 +10,25 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 
 from slurmfab.base.ip_addresses import IPV4, IPV6
-from slurmfab.base.paths import UNIT_FILES
+from slurmfab.base.paths import JUPYTER_UNIT, UNIT_FILES
 from slurmfab.cluster.inventory import ports, trusted_addresses
 from slurmfab.cluster.inventory.firewall import MANAGED, Firewall
 from slurmfab.cluster.inventory.lock import HostLock
+from slurmfab.cluster.inventory.ports import listeners
 from slurmfab.cluster.slurm.render import fill
-from slurmfab.cluster.slurm.software import FIREWALLD, NFTABLES
+from slurmfab.cluster.slurm.software import FIREWALLD, NFTABLES, NODE_EXPORTER, PROMETHEUS, REGISTRY_SERVER
 from slurmfab.core.plan.own_address import trusted_address
 from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES
 from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.database.storage import MARIADB_UNIT
 from slurmfab.on_hosts.agent.files import firewalld_zone
 from slurmfab.on_hosts.agent.files.firewall_rules import DROP_IN, OF, UNIT, FirewallRules
 from slurmfab.on_hosts.agent.files.firewalld_zone import FirewalldZone
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.nodes.connections import Connections
+from slurmfab.on_hosts.agent.services.freed_ports import FreedPorts
 from slurmfab.on_hosts.agent.services.login_guard import LoginGuard
 
 NOBODY = HostLock()
@@ -114,6 +117,30 @@ def restricts_ssh(plan_input: PlanInput, host: str) -> bool:
     """Whether the cluster file says from where SSH reaches a host."""
     firewall = plan_input.cluster.firewall
     return bool(firewall and firewall.admins and (firewall.users or not takes_users(plan_input, host)))
+
+
+UNITS = {
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "slurmdbd": "slurmdbd",
+    "MariaDB": MARIADB_UNIT,
+    "registry": REGISTRY_SERVER,
+    "node exporter": NODE_EXPORTER,
+    "Prometheus": PROMETHEUS,
+    "JupyterHub": JUPYTER_UNIT,
+    "browsers": JUPYTER_UNIT,
+}
+"""By daemon of `Ports`, the unit in which it listens."""
+
+
+def freed(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """No daemon keeps a port that the cluster file now gives to another one of its host."""
+    found = tuple(
+        (UNITS[ports.daemon], ports.first, ports.last)
+        for ports, _ in listeners(plan_input.cluster, host)
+        if ports.daemon in UNITS
+    )
+    return (FreedPorts(found),) if len({unit for unit, _, _ in found}) > 1 else ()
 
 
 def for_ssh(firewall: Firewall, *, is_for_users: bool) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import AbstractSet, Iterator, List
+from typing import AbstractSet, Iterator, List, Tuple
 
 from slurmfab.on_hosts.agent.core.reading import read_text
 
@@ -60,14 +60,18 @@ def has_socket(pid: int, inodes: AbstractSet[str]) -> bool:
     return False
 
 
-def listening_inodes(port: int = 0) -> Iterator[str]:
-    """The inodes of the listening TCP sockets of this host; with a `port`, of those on it."""
+def listening() -> Iterator[Tuple[int, str]]:
+    """The port and the inode of each listening TCP socket of this host."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in read_text(table).splitlines()[1:]:
             columns = line.split()
-            is_meant = len(columns) > 9 and (not port or columns[1].endswith(":%04X" % port))  # noqa: PLR2004
-            if is_meant and columns[3] == LISTEN:
-                yield columns[9]
+            if len(columns) > 9 and columns[3] == LISTEN:  # noqa: PLR2004
+                yield int(columns[1].rpartition(":")[2], 16), columns[9]
+
+
+def listening_inodes(port: int = 0) -> Iterator[str]:
+    """The inodes of the listening TCP sockets of this host; with a `port`, of those on it."""
+    return (inode for number, inode in listening() if port in (0, number))
 
 
 def holders(port: int) -> List[str]:
