@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 from slurmfab.base.ip_addresses import parsed
 from slurmfab.base.paths import REGISTRY_FILES
