@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
+from contextlib import suppress
 
 IPV4, IPV6 = 4, 6
 NO_ADDRESS = 0
+
+OWN_NAMES = ("localhost", "localhost4", "localhost6", "loopback", "ip6-localhost", "ip6-loopback")
+"""Names by which each host means itself."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -63,6 +68,28 @@ def is_link_local(text: str) -> bool:
     if family(text) != IPV6:
         return False
     return "%" in text or parsed(text).is_link_local
+
+
+def is_loopback(text: str) -> bool:
+    """Whether a name or an address means the host itself on which it stands.
+
+    >>> is_loopback("LocalHost.localdomain"), is_loopback("127.0.1.1"), is_loopback("::1"), is_loopback("n1")
+    (True, True, True, False)
+    """
+    if family(text) != NO_ADDRESS:
+        return parsed(canonical(text)).is_loopback
+    return text.lower().partition(".")[0] in OWN_NAMES
+
+
+def is_here(address: str) -> bool:
+    """Whether an IP address is one of this machine's: its kernel says so without a packet."""
+    if is_loopback(address):
+        return True
+    kind = socket.AF_INET6 if family(address) == IPV6 else socket.AF_INET
+    with suppress(OSError), socket.socket(kind, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, 9))
+        return canonical(probe.getsockname()[0]) == canonical(address)
+    return False
 
 
 def in_url(text: str) -> str:

@@ -98,17 +98,18 @@ def relays_of(hosts: Iterable[str], relays: Mapping[str, Iterable[str]]) -> dict
 def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None) -> Route:
     """The route to one host: values come from the cluster file first, then from ssh_config, then from defaults.
 
-    What ssh_config says of the host's name comes before what it says of its address, by which a first contact may have
-    reached it. `address`: yields to `ssh.endpoints`. `config`: by default that of the user and the system. Raises
-    InputError.
+    What ssh_config says of the host's name comes before what it says of its address or endpoint, by which a first
+    contact may have reached it. `address`: yields to `ssh.endpoints`. `config`: by default that of the user and the
+    system. Raises InputError.
     """
     from slurmfab.base.hostlist import expand_endpoints
 
     config = config or ssh_config()
     endpoint = expand_endpoints(ssh.endpoints[host])[0] if host in ssh.endpoints else None
     options = config.lookup(host)
-    if address and not endpoint and config.get_hostnames() - {"*"}:
-        of_address: dict[str, Any] = config.lookup(address)
+    place = endpoint.address if endpoint else address
+    if place and config.get_hostnames() - {"*"}:
+        of_address: dict[str, Any] = config.lookup(place)
         keys = dict.fromkeys((*options.get("identityfile", ()), *of_address.get("identityfile", ())))
         options = type(options)(of_address | options | {"identityfile": [*keys]})
     user = (endpoint and endpoint.user) or ssh.user or str(options.get("user", "")) or getpass.getuser()

@@ -982,7 +982,7 @@ def trees(lab: DeployedLab, suite: str) -> HandMade:
 ALONE = """
 # the machine under the desk
 ClusterName=alone
-SlurmctldHost=ctl
+SlurmctldHost=localhost
 SlurmUser=root
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/lib/slurm/slurmd
@@ -998,16 +998,16 @@ SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=100
 ProctrackType=proctrack/linuxproc
 GresTypes=gpu,mps
-NodeName=ctl CPUs=2 CoresPerSocket=2 RealMemory=1500 Gres=gpu:tesla:2,mps:200
-PartitionName=desk Nodes=ctl Default=YES
+NodeName=localhost CPUs=2 CoresPerSocket=2 RealMemory=1500 Gres=gpu:tesla:2,mps:200
+PartitionName=desk Nodes=localhost Default=YES
 """
 
 
 def alone(lab: DeployedLab, suite: str) -> HandMade:
-    """One host that is controller and compute node, all of it root's, with MPS of GPUs that have a type."""
+    """One host that calls itself localhost, as guides have it, and all of it root's; MPS of GPUs that have a type."""
     prepare(lab)
     conf = file(f"{ETC}/slurm.conf", ALONE.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
-    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=no")
+    conf += file(f"{ETC}/cgroup.conf", "CgroupAutomount=yes\nConstrainCores=no")
     conf += file(f"{ETC}/gres.conf", "Name=gpu Type=tesla File=/dev/nvidia[0-1]\nName=mps Count=200")
     unit = file("/etc/systemd/system/slurmctld.service.d/site.conf", "[Service]\nUser=root\nGroup=root")
     lab.on("ctl", f"set -e\n{conf}{unit}systemctl daemon-reload; systemctl restart slurmctld slurmd")

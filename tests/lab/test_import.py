@@ -77,7 +77,7 @@ KEPT = {
     "source": ('slurm: {packages: none, version: "', "PluginDir: /opt/slurm/lib/slurm", "KillWait: 45"),
     "gang": ("PreemptMode: SUSPEND,GANG", "SuspendTime: 7200", "idle_on_node_suspend", "PartitionName: night"),
     "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
-    "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl", "slurm_user: root"),
+    "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: localhost", "controllers: [localhost]", "slurm_user: root"),
     "scripts": ("prolog.sh", "job_submit.lua", "JobSubmitPlugins: lua", "HealthCheckInterval: 300"),
     "openhpc": ("packages: el-openhpc", "configless: true", "OverSubscribe: EXCLUSIVE", "epilog.clean", "slurm: 202"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -239,9 +240,15 @@ def found(
         "cgroup_conf": files.get("cgroup.conf", ""),
     }
     facts["ctl"] = dataclasses.replace(facts["ctl"], **shown)
-    gres = {name: "".join(one.text for one in some if one.path.endswith("gres.conf")) for name, some in texts.items()}
+    own = {name: {file.path.rpartition("/")[2]: file.text for file in some} for name, some in texts.items()}
     facts = {
-        name: dataclasses.replace(fact, gres_conf=gres[name], **(hosts or {}).get(name, {}))
+        name: dataclasses.replace(
+            fact,
+            gres_conf=own[name].get("gres.conf", ""),
+            cgroup_conf=own[name].get("cgroup.conf", ""),
+            slurm_conf_digest=hashlib.sha256(own[name].get("slurm.conf", "").encode()).hexdigest(),
+            **(hosts or {}).get(name, {}),
+        )
         for name, fact in facts.items()
     }
     fields: dict[str, Any] = {

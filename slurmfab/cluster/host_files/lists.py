@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from slurmfab.base.errors import HostlistError, InputError
-from slurmfab.base.hostlist import entries, expand, expand_endpoints
-from slurmfab.base.ip_addresses import Address, parsed
+from slurmfab.base.hostlist import entries, expand, expand_endpoints, fold
+from slurmfab.base.ip_addresses import Address, is_loopback, parsed
 from slurmfab.cluster.host_files.host_file import HostFile, ListedHost
 from slurmfab.cluster.slurm.conf_text import parse
 
@@ -84,7 +84,10 @@ def parse_genders(text: str, where: str) -> HostFile:
 
 
 def parse_slurm_conf(text: str, where: str) -> HostFile:
-    """Read the controllers and nodes of a slurm.conf; partitions are groups. InputError for a wrong hostlist."""
+    """Read the controllers and nodes of a slurm.conf; partitions are groups.
+
+    Raises InputError for a wrong hostlist, and for names and addresses by which the file's own host means itself.
+    """
     conf = parse(text)
     hosts: dict[str, ListedHost] = {}
     # SlurmctldHost(primary)(address), or ControlMachine and ControlAddr before Slurm 18.08 (slurm.conf(5)).
@@ -94,6 +97,11 @@ def parse_slurm_conf(text: str, where: str) -> HostFile:
     for name, line in conf.nodes.items():
         address = line.of(name, "nodeaddr")
         hosts.setdefault(name, ListedHost(name, "" if address == name else address))
+    if own := [one.name for one in hosts.values() if is_loopback(one.address or one.name)]:
+        raise InputError(
+            f"{where}: {fold(own)}: by a loopback name or address, a slurm.conf means the host that it lies on, not "
+            "this machine. Name that host as SSH reaches it."
+        )
     groups: dict[str, tuple[str, ...]] = {}
     for partition, settings in conf.partitions.items():
         nodes = settings.get("nodes", "")

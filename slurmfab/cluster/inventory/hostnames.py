@@ -7,16 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slurmfab.base.ip_addresses import family
+from slurmfab.base.ip_addresses import OWN_NAMES, family
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.values import Model
 
 RESERVED = (
-    *("localhost", "localhost4", "localhost6", "localhost.localdomain", "localdomain", "loopback", "broadcasthost"),
-    *("ip6-localhost", "ip6-loopback", "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters"),
-    "ip6-allhosts",
+    *(*OWN_NAMES, "localhost.localdomain", "localdomain", "broadcasthost"),
+    *("ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters", "ip6-allhosts"),
 )
 """Names that /etc/hosts has on each host, or by which a host means itself."""
 

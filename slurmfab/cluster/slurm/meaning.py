@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
+from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, is_loopback
 from slurmfab.cluster.slurm.tables import read_table
 from slurmfab.on_hosts.agent.client.amounts import seconds_of
 
@@ -145,13 +145,16 @@ def is_same_controller(one: str, other: str, is_same_host: SameHost) -> bool:
     slurmctld knows its host by the short name as well as by the long one. An IPv6 address is another thing than an IPv4
     address of the same host: steps that run may know IPv4 alone.
     """
-    (name, _, address), (other_name, _, other_address) = (text.rstrip(")").partition("(") for text in (one, other))
+    pairs = (text.rstrip(")").partition("(")[::2] for text in (one, other))
+    (name, address), (other_name, other_address) = ((name, "" if is_loopback(at) else at) for name, at in pairs)
     is_same_family = (":" in address) == (":" in other_address)
-    is_same_name = name == other_name or name.partition(".")[0] == other_name.partition(".")[0]
+    is_same_name = (
+        name.partition(".")[0] == other_name.partition(".")[0] or is_loopback(name) or is_loopback(other_name)
+    )
     return is_same_name and is_same_family and is_same_place(address or name, other_address or other_name, is_same_host)
 
 
 def is_same_place(one: str, other: str, is_same_host: SameHost) -> bool:
     """Whether names or addresses mean one place to daemons; a host's second address is another network."""
-    both = (family(one), family(other))
-    return (NO_ADDRESS in both or canonical(one) == canonical(other)) and is_same_host(one, other)
+    is_any = NO_ADDRESS in (family(one), family(other)) or is_loopback(one) or is_loopback(other)
+    return (is_any or canonical(one) == canonical(other)) and is_same_host(one, other)

@@ -158,6 +158,17 @@ def complaints(
     return tuple(found)
 
 
+def ignored_keys(version: SlurmVersion) -> frozenset[str]:
+    """The keys of slurm.conf and cgroup.conf, in lower case, that a Slurm takes and ignores."""
+    known = {**SLURM_CONF, **CGROUP_CONF}
+    return frozenset(low for low, key in known.items() if series_of(version) >= key.ignored_from)
+
+
+def series_of(version: SlurmVersion) -> tuple[int, int]:
+    """A release series as the tables have it."""
+    return version.major, version.minor
+
+
 def _key_complaint(version: SlurmVersion, table: Mapping[str, Key], name: str, value: str | None) -> str:
     """Why a key is not allowed in its file; empty if it is."""
     key = table.get(name.lower())
@@ -165,7 +176,7 @@ def _key_complaint(version: SlurmVersion, table: Mapping[str, Key], name: str, v
         return _unknown_key(version, table, name)
     if value is None:
         return ""
-    series = (version.major, version.minor)
+    series = series_of(version)
     if series < key.since:
         return f"Slurm {version} does not know this key (added in {SlurmVersion(*key.since)})"
     if series >= key.until:
@@ -188,7 +199,7 @@ def _value_complaints(
     version: SlurmVersion, section: str, rules: Iterable[_Refused], settings: Mapping[str, str | None]
 ) -> Iterator[str]:
     """Yield complaints about values with which the daemons of this version do not start."""
-    series = (version.major, version.minor)
+    series = series_of(version)
     for name, value in settings.items():
         for rule in rules:
             is_meant = rule.key.lower() == name.lower() and value is not None and rule.since <= series < rule.until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slurmfab.base.errors import HostFailed, SlurmfabError
@@ -50,6 +50,7 @@ class Asked:
     strangers: Mapping[str, str]  # hosts that the user named and that slurm.conf does not, with what they are
     unpinned: tuple[str, ...]
     trouble: str  # why slurmdbd has not answered; empty if it has, or if there is none
+    password: str = field(default="", repr=False)  # the sudo password that the user typed
 
     def only(self, cluster: FoundCluster) -> Asked:
         """The same of a cluster without some of its hosts."""
@@ -103,6 +104,7 @@ def summed_up(contact: Contact, answers: Answers) -> Asked:
         strangers=dict(strangers(contact, answers)),
         unpinned=tuple(name for name, key in there.items() if key in contact.unpinned),
         trouble=answers.trouble,
+        password=contact.transport.sudo.known,
     )
 
 
@@ -144,5 +146,5 @@ def strangers(contact: Contact, answers: Answers) -> Iterator[tuple[str, str]]:
     members = {contact.facts[key].boot for key in answers.keys.values() if key in contact.facts}
     for key, answer in answers.files.items():
         if key in contact.facts and contact.facts[key].boot not in members:
-            named = controllers_of(parse(answer["slurm_conf"]))
+            named = controllers_of(parse(answer["slurm_conf"]), contact.hostname(key))
             yield key, f"it has a slurm.conf of the controller {named[0][0]}" if named else NOTHING

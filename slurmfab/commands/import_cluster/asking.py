@@ -8,13 +8,14 @@ from typing import Any
 
 from slurmfab.base.errors import HostError, InputError, SlurmfabError
 from slurmfab.base.hostlist import expand_endpoints, fold
+from slurmfab.base.ip_addresses import is_loopback
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.cluster.slurm.conf_text import parse
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.accounts import export
 from slurmfab.commands.import_cluster import asked
-from slurmfab.commands.import_cluster.contact import Contact, Target, found_target, typed_target
+from slurmfab.commands.import_cluster.contact import Contact, typed_target
 from slurmfab.commands.import_cluster.database import ALWAYS
 from slurmfab.commands.import_cluster.members import SLURMDBD, Member, Members, controllers_of, members
 from slurmfab.commands.nodes import membership
@@ -43,10 +44,11 @@ def ask(hosts: str, connection: ConnectionOptions, output: Output) -> asked.Aske
             answers = dict(contact.ask(tuple(contact.facts), FOUND_FILES, with_federation=True))
         if not contact.facts:
             raise SlurmfabError("\n".join(map(str, contact.failed.values())) + "\nNothing was written.")
-        start = first_member(hosts, answers)
+        start = first_member(contact, hosts, answers)
         controller = find_controller(contact, answers, start, progress)
-        known = members(parse(answers[controller]["slurm_conf"]))
-        own = [name for name, answer in answers.items() if cluster_of(answer) == cluster_of(answers[controller])]
+        known = members(parse(answers[controller]["slurm_conf"]), contact.hostname(controller))
+        marks = {name: cluster_of(contact, answers, name) for name in answers}
+        own = [name for name, mark in marks.items() if mark == marks[controller]]
         keys = meet_members(contact, known, (controller, own), progress)
         met = [key for key in keys.values() if key not in answers and key in contact.facts]
         with progress.during("reading", met):
@@ -57,11 +59,11 @@ def ask(hosts: str, connection: ConnectionOptions, output: Output) -> asked.Aske
         return asked.summed_up(contact, asked.Answers(controller, keys, known, answers, *accounts))
 
 
-def first_member(hosts: str, answers: Mapping[str, Any]) -> str:
+def first_member(contact: Contact, hosts: str, answers: Mapping[str, Any]) -> str:
     """The first host that is a member; InputError if none is, or of several clusters."""
     clusters: dict[str, list[str]] = {}
     for name in answers:
-        if mark := cluster_of(answers[name]):
+        if mark := cluster_of(contact, answers, name):
             clusters.setdefault(mark, []).append(name)
     if len(clusters) > 1:
         told = "; ".join(f"{fold(names)}: {mark}" for mark, names in clusters.items())
@@ -77,10 +79,10 @@ def first_member(hosts: str, answers: Mapping[str, Any]) -> str:
     )
 
 
-def cluster_of(answer: Mapping[str, Any]) -> str:
+def cluster_of(contact: Contact, answers: Mapping[str, Any], host: str) -> str:
     """The cluster that a host's slurm.conf is of, as text; empty if it has none that names a controller."""
-    conf = parse(answer["slurm_conf"])
-    named = controllers_of(conf)
+    conf = parse(answers[host]["slurm_conf"])
+    named = controllers_of(conf, contact.hostname(host))
     return f"{conf.settings.get('clustername', 'without a name')} of {short(named[0][0])}" if named else ""
 
 
@@ -90,14 +92,16 @@ def find_controller(contact: Contact, answers: dict[str, Any], start: str, progr
     Raises SlurmfabError if it is silent, has no slurm.conf, or names another, which names another one.
     """
     for _ in range(MOST_STEPS):
-        name, address = controllers_of(parse(answers[start]["slurm_conf"]))[0]
+        name, address = controllers_of(parse(answers[start]["slurm_conf"]), contact.hostname(start))[0]
         found = met_as(contact, name, address)
         if found == start or is_itself(contact, answers, start, (name, address)):
             return start
         if not found:
             progress.line(f"{start} is a host of the cluster whose controller is {name}; going on with {name}.")
             found = meet_controller(contact, answers, start, (name, address), progress)
-        if not cluster_of(answers[found]):
+            if found == start:
+                return start
+        if not cluster_of(contact, answers, found):
             raise SlurmfabError(
                 f"{found}: it has no slurm.conf that names a controller, although the one of {start} names {found} as "
                 "the controller. Nothing was written."
@@ -122,13 +126,16 @@ def meet_controller(
 ) -> str:
     """Connect to the controller that a slurm.conf names, and return the name under which it was met.
 
-    `start`: the host whose slurm.conf it is. Raises SlurmfabError if it does not answer.
+    `start`: the host whose slurm.conf it is, and itself the controller if it finds that at a loopback address. Raises
+    SlurmfabError if it does not answer.
     """
     name, place = controller[0], controller[1] or controller[0]
     address = place if is_address(place) else first_of(contact.ask([start], "addresses", names=[place]), place)
+    if is_loopback(address):
+        return start
     found = short(name)
     with progress.during("asking", [found]):
-        contact.meet([found_target(found, address, contact.ssh)])
+        contact.meet_named({found: address}, start)
         answers |= contact.ask([found] if found in contact.facts else (), FOUND_FILES, with_federation=True)
     if found in contact.failed:
         raise SlurmfabError(
@@ -164,17 +171,18 @@ def meet_members(
         {one.address for name, one in wanted.items() if name != known.controller and not is_address(one.address)}
     )
     resolved = contact.ask([controller], "addresses", names=unresolved) if unresolved else {}
-    targets: dict[str, Target] = {}
+    places: dict[str, str] = {}
     for name, one in wanted.items():
         address = one.address if is_address(one.address) else first_of(resolved, one.address)
+        met |= {name: controller} if is_loopback(address) else {}
         is_met = name in met and (met[name] == controller or not (address and contact.is_elsewhere(met[name], address)))
         if not is_met:
-            targets[name] = found_target(name, address, contact.ssh)
-    met = {name: found for name, found in met.items() if name not in targets}
-    if targets:
-        with progress.during("asking", targets):
-            contact.meet(targets.values())
-    return merged({**met, **{name: name for name in targets}}, known, contact)
+            places[name] = address
+    met = {name: found for name, found in met.items() if name not in places}
+    if places:
+        with progress.during("asking", places):
+            contact.meet_named(places, controller)
+    return merged({**met, **{name: name for name in places}}, known, contact)
 
 
 def same_host(contact: Contact, member: Member, own: Sequence[str]) -> str:

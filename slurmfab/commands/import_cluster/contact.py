@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slurmfab.base.errors import HostError, HostKeyChanged
+from slurmfab.base.errors import HostError, HostFailed, HostKeyChanged, InputError
 from slurmfab.base.hostlist import Endpoint
-from slurmfab.base.ip_addresses import canonical
+from slurmfab.base.ip_addresses import canonical, is_here
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.commands.nodes import discovery
 from slurmfab.commands.nodes.discovery import DiscoveredHost
@@ -79,6 +79,34 @@ class Contact:
         self.failed |= {**unconnected, **silent}
         self.failed = {name: error for name, error in self.failed.items() if name not in self.facts}
 
+    def meet_named(self, places: Mapping[str, str], by: str) -> None:
+        """The same of hosts that another host names; no name of its is looked up here.
+
+        `places`: by name, the address that it knows, or empty. `by`: the other host. InputError if an address is this
+        machine's, which is a host only if the user names it.
+        """
+        targets = {name: found_target(name, address, self.ssh) for name, address in places.items()}
+        for name, one in targets.items():
+            if one.route.address == places[name] and self.is_here(places[name], one.route):
+                raise InputError(
+                    f"{by} names {name} at {places[name]}, which is this machine, on which slurmfab runs. It was not "
+                    f"asked, and nothing was written. If it is a host of the cluster, name it, too: --hosts "
+                    f"{by},localhost. Otherwise correct its address there."
+                )
+        unknown = {name for name, one in targets.items() if one.route.address == name and not places[name]}
+        self.meet(one for name, one in targets.items() if name not in unknown)
+        self.targets |= targets
+        self.failed |= {name: HostFailed(name, f"{by} knows no address of it, nor does ssh_config") for name in unknown}
+
+    @staticmethod
+    def is_here(address: str, way: Route) -> bool:
+        """Whether an address leads to this machine on the way to a host."""
+        return not (way.gateway or way.proxy_command) and is_here(address)
+
+    def hostname(self, host: str) -> str:
+        """The name that a host that was met gives itself, in lower case."""
+        return self.facts[host].hostname.lower()
+
     def ask(self, hosts: Iterable[str], operation: str, **fields: Any) -> Mapping[str, Any]:
         """Ask met hosts one of `slurmfab.on_hosts.agent.main.MODULE_OF`; silent ones are in `failed`, without facts."""
         request, key = {"op": operation, **fields}, operation.replace("-", "_")
@@ -104,10 +132,12 @@ class Contact:
     def is_elsewhere(self, name: str, address: str) -> bool:
         """Whether another machine than a host that was met answers at an address, which that host says is its own.
 
-        The SSH host key that it has shown tells. Where nothing answers, as behind a gateway, its word counts.
+        The SSH host key that it has shown tells. Where nothing answers, as behind a gateway, or this machine has the
+        same address, its word counts.
         """
         shown = self.transport.policies[name].shown if name in self.transport.policies else None
-        if shown is None or canonical(self.targets[name].route.address.lower()) == canonical(address):
+        way = self.targets[name].route
+        if shown is None or canonical(way.address.lower()) == canonical(address) or self.is_here(address, way):
             return False
         probe = f"{name} at {address}"
         self.transport.routes[probe] = found_target(address, address, self.ssh).route

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from slurmfab.base.ip_addresses import is_loopback
 from slurmfab.cluster.inventory.accounting import DATABASE_PORT, ROOT
 from slurmfab.cluster.inventory.slurm_settings import SLURMDBD_CONF_KEYS_OF_SLURMFAB
 from slurmfab.cluster.slurm import accounting, keys
@@ -14,7 +15,6 @@ from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.import_cluster.draft import Overrides
 from slurmfab.commands.import_cluster.old_cluster import SLURMDBD, OldCluster
 from slurmfab.core.plan.phases.accounts import SLURM
-from slurmfab.core.plan.plan_input import LOOPBACK
 from slurmfab.on_hosts.agent.database.slurmdbd_conf import DEFAULTS
 
 FILE = "slurmdbd.conf"
@@ -47,7 +47,7 @@ def section(old: OldCluster) -> dict[str, str]:
 
 def is_local(old: OldCluster, server: str) -> bool:
     """Whether a database server is slurmdbd's own host."""
-    return server.lower() in LOOPBACK or old.host_named(server) == old.database_host
+    return is_loopback(server) or old.host_named(server) == old.database_host
 
 
 def unmanageable(old: OldCluster) -> str:

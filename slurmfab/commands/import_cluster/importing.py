@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slurmfab.base.errors import InputError
-from slurmfab.base.exit_codes import DONE, LEFT_OUT
+from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import columns, table, write
@@ -24,7 +24,10 @@ from slurmfab.commands.import_cluster.found import Kept, Takeover
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.import_cluster.survey import survey
 from slurmfab.commands.nodes import discovery
-from slurmfab.core.engine.session import Output
+from slurmfab.core.engine import commands
+from slurmfab.core.engine.report import failures
+from slurmfab.core.engine.run import RunOptions
+from slurmfab.core.engine.session import Output, start
 from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 from slurmfab.on_hosts.agent.slurm.found_files import ELSEWHERE, MISSING
 
@@ -137,16 +140,18 @@ class ImportOptions:
 def import_cluster(
     cluster: str, hosts: str, connection: ConnectionOptions, output: Output, wanted: ImportOptions
 ) -> int:
-    """Write the cluster file of a cluster that exists, from its controller on; 3 if hosts are silent or left out.
+    """Write the cluster file of a cluster that exists, from its controller on.
 
-    Raises SlurmfabError if it cannot be imported, or a file exists already; nothing was written.
+    Returns 3 if hosts are silent or left out, and 1 if the first plan of the new files is refused. Raises
+    SlurmfabError if it cannot be imported, or a file exists already; nothing was written.
     """
     path = loading.named_path(cluster)
     asked, takeover = surveyed(path, hosts, connection, output, wanted)
     known = writing.write(path, takeover, lambda made: lock_of(made, asked))
-    told = (*remarks(asked), *takeover.remarks)
-    code = LEFT_OUT if silent(asked) else DONE
-    write(text(known, asked, takeover, told, output), output.stream)
+    refused, code = refusal_of_plan(known, asked, output)
+    told = (*remarks(asked), *takeover.remarks, *refused)
+    code = code or (LEFT_OUT if silent(asked) else DONE)
+    write(text(known, asked, takeover, told, output, is_refused=code == FAILURE), output.stream)
     output.write_json(imported(known, asked, takeover, told, code))
     return code
 
@@ -172,6 +177,23 @@ def surveyed(
     return asked.only(found), takeover
 
 
+def refusal_of_plan(known: Inventory, asked: Asked, output: Output) -> tuple[tuple[str, ...], int]:
+    """What the plan of the new files complains of, over the connections that they lead to, and the exit code for it.
+
+    Hosts that were silent to the import are no news.
+    """
+    run = start(known, "", output, RunOptions("plan"), password=asked.password)
+    try:
+        report = commands.dry_run(run)
+    except SlurmfabError as error:
+        return (f"The plan of {known.path} is refused: {error}",), FAILURE
+    news = {host: reason for host, reason in report.reasons.items() if host not in silent(asked)}
+    failed = {} if report.failed_hosts or report.exit_code != FAILURE else {step.host: step for step in report.steps}
+    told = [f"{host}: by {known.path}, a deployment leaves it out: {reason}" for host, reason in news.items()]
+    told += failures(tuple(failed.values()), {})
+    return tuple(told), FAILURE if failed else LEFT_OUT if news else DONE
+
+
 def silent(asked: Asked) -> dict[str, str]:
     """The hosts that did not answer or were left out, with the reason; none of those that may not exist yet."""
     return {name: reason for name, reason in asked.cluster.unreachable.items() if reason != NOT_ASKED}
@@ -188,8 +210,10 @@ def lock_of(known: Inventory, asked: Asked) -> Lock:
     return lock
 
 
-def text(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], output: Output) -> str:
-    """What was imported, as text. `output`: says whether every key is shown, and where."""
+def text(
+    known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], output: Output, *, is_refused: bool
+) -> str:
+    """What was imported, as text. `output`: says whether every key is shown, and where. `is_refused`: by a plan."""
     lines = [headline(known, asked)]
     if output.verbose:
         lines += ["", *table(rows(takeover.account), columns(output.stream))]
@@ -200,7 +224,12 @@ def text(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ..
     lines += ["", f"Wrote {known.path} and its lock{beside}. Nothing was changed on any host."]
     lines += [line for line in (fabfile.provide(known.path),) if line]
     return "\n".join(
-        [*lines, f"Next: read {known.path}, then see what a deployment would do: {FAB} plan{named(known)}."]
+        [
+            *lines,
+            f"Next: correct what the plan refuses in {known.path}, or on the hosts; then: {FAB} plan{named(known)}."
+            if is_refused
+            else f"Next: read {known.path}, then see what a deployment would do: {FAB} plan{named(known)}.",
+        ]
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from slurmfab.base.ip_addresses import canonical
+from slurmfab.base.ip_addresses import canonical, is_loopback
 from slurmfab.cluster.slurm.conf_text import ConfText
-from slurmfab.core.plan.preflight.other_clusters import is_loopback, short, split_controller
+from slurmfab.core.plan.preflight.other_clusters import short, split_controller
 
 SLURMDBD = "accounting_storage/slurmdbd"
 LOCALHOST = "localhost"
@@ -40,26 +40,25 @@ class Members:
         return next(iter(self.controllers), "")
 
 
-def controllers_of(conf: ConfText) -> tuple[tuple[str, str], ...]:
-    """Name and address (or empty) of a slurm.conf's controllers, primary first, also of ControlMachine."""
-    settings = conf.settings
-    if named := settings.get("slurmctldhost", ""):
-        return tuple(split_controller(one.strip()) for one in named.split(",") if one.strip())
-    old = (("controlmachine", "controladdr"), ("backupcontroller", "backupaddr"))
-    return tuple(
-        (settings[machine].lower(), canonical(settings.get(address, "").lower()))
-        for machine, address in old
-        if settings.get(machine)
-    )
+def controllers_of(conf: ConfText, own: str) -> tuple[tuple[str, str], ...]:
+    """Name and address (or empty) of a slurm.conf's controllers, primary first.
+
+    `own`: the hostname of the host whose file it is, which is what loopback names and addresses mean there.
+    """
+    named = [split_controller(one.strip()) for one in conf.settings.get("slurmctldhost", "").split(",") if one.strip()]
+    return tuple((own if is_loopback(name) else name, "" if is_loopback(at) else at) for name, at in named)
 
 
-def members(conf: ConfText) -> Members:
-    """The hosts that a slurm.conf names; a host with several roles is one, by its NodeName if it has one."""
-    nodes = {one.name: one for one in compute_nodes(conf)}
+def members(conf: ConfText, own: str) -> Members:
+    """The hosts that a slurm.conf names; a host with several roles is one, by its NodeName if it has one.
+
+    `own`: as for `controllers_of`.
+    """
+    nodes = {one.name: one for one in compute_nodes(conf, own)}
     by_alias = {alias: one.name for one in reversed(nodes.values()) for alias in aliases(one)}
     hosts: dict[str, Member] = {}
     controllers = []
-    for name, address in controllers_of(conf):
+    for name, address in controllers_of(conf, own):
         known = by_alias.get(name) or by_alias.get(address) or by_alias.get(short(name))
         own = known or short(name)
         controllers.append(own)
@@ -71,12 +70,13 @@ def members(conf: ConfText) -> Members:
     return Members(tuple(dict.fromkeys(controllers)), database, {**hosts, **nodes})
 
 
-def compute_nodes(conf: ConfText) -> Iterator[Member]:
-    """The compute nodes of a slurm.conf, in its order."""
+def compute_nodes(conf: ConfText, own: str) -> Iterator[Member]:
+    """The compute nodes of a slurm.conf, in its order; `own` as for `controllers_of`."""
     for name, line in conf.nodes.items():
         hostname = line.of(name, "nodehostname") or name
         state = line.of(name, "state").upper()
-        yield Member(name, short(hostname), line.of(name, "nodeaddr") or hostname, not state.startswith(NOT_ASKED))
+        calls_itself = own if is_loopback(hostname) else short(hostname)
+        yield Member(name, calls_itself, line.of(name, "nodeaddr") or hostname, not state.startswith(NOT_ASKED))
 
 
 def aliases(member: Member) -> tuple[str, ...]:
@@ -94,6 +94,6 @@ def database_host(conf: ConfText, controllers: list[str], by_alias: Mapping[str,
     if conf.settings.get("accountingstoragetype", "").lower() != SLURMDBD:
         return ""
     address = address_of_database(conf)
-    if address == LOCALHOST or is_loopback(address):
+    if is_loopback(address):
         return next(iter(controllers), "")
     return by_alias.get(address) or by_alias.get(short(address)) or short(address)

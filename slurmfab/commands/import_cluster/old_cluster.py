@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from slurmfab.base.ip_addresses import canonical
+from slurmfab.base.ip_addresses import canonical, is_loopback
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.slurm.conf_text import INCLUDE, ConfText, parse
 from slurmfab.cluster.slurm.platform import DEBIAN, Platform, installed
 from slurmfab.cluster.slurm.versions import SlurmVersion, distribution_version
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, HostFiles
-from slurmfab.core.plan.plan_input import LOOPBACK, is_numeric
+from slurmfab.core.plan.plan_input import is_numeric
 
 SLURMDBD = "accounting_storage/slurmdbd"
 
@@ -119,7 +119,8 @@ class OldCluster:
         for number, entry in enumerate(self.setting("SlurmctldHost").split(",")):
             name, _, address = entry.strip().rstrip(")").partition("(")
             host = self.found.controller if number == 0 else self.host_named(name) or short(name)
-            found.append((host, address or (name if "." in name else "")))
+            address = address or (name if "." in name else "")
+            found.append((host, "" if is_loopback(address) else address))
         return tuple(found)
 
     @cached_property
@@ -127,13 +128,13 @@ class OldCluster:
         """The host of slurmdbd; empty if there is none, or if slurm.conf names one that is not known."""
         if self.setting("AccountingStorageType").lower() != SLURMDBD:
             return ""
-        return self.host_named(self.setting("AccountingStorageHost") or LOOPBACK[0])
+        return self.host_named(self.setting("AccountingStorageHost") or "localhost")
 
     @property
     def database_address(self) -> str:
         """The address of slurmdbd's host in slurm.conf, if that is a name with a domain or an IP address."""
         named = self.setting("AccountingStorageHost")
-        return named if self.database_host and ("." in named or ":" in named) and named not in LOOPBACK else ""
+        return named if self.database_host and ("." in named or ":" in named) and not is_loopback(named) else ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -154,7 +155,7 @@ class OldCluster:
     @cached_property
     def _names(self) -> dict[str, str]:
         """The host of each name and address, in lower case; what hosts tell of themselves counts last."""
-        found: dict[str, str] = dict.fromkeys(LOOPBACK, self.found.controller)
+        found: dict[str, str] = {}
         hosts = dict.fromkeys((self.found.controller, *self.found.hosts, *self.nodes, *self.found.unreachable))
         for host in hosts:
             for name in (host, short(host), self.found.addresses.get(host, "")):
@@ -171,6 +172,8 @@ class OldCluster:
         """The host that has a name or an address; empty for none."""
         if not name:
             return ""
+        if is_loopback(name):
+            return self.found.controller
         low = canonical(name.lower())
         return self._names.get(low) or ("" if is_numeric(low) else self._names.get(short(low), ""))
 

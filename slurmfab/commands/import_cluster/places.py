@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from slurmfab.base.ip_addresses import is_loopback
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.rules.storage import taken
@@ -50,10 +51,13 @@ def addresses_of(old: OldCluster) -> Iterator[tuple[str, str]]:
     managed = database.section(old).get("host", "")
     for host in dict.fromkeys(filter(None, (*(name for name, _ in old.controllers), managed, *old.nodes))):
         of_node = old.node_setting(host, "nodeaddr") if host in old.conf.nodes else ""
+        of_node = "" if is_loopback(of_node) else of_node
         reached = old.found.addresses.get(host, "")
         of_slurmdbd = old.database_address if host == managed else ""
-        address = given.get(host) or of_node or of_slurmdbd or (reached if is_numeric(reached) else "")
-        if address and address != host:
+        named = given.get(host) or of_node or of_slurmdbd
+        address = named if named != host else ""  # the name alone may lead nowhere here
+        address = address or (reached if is_numeric(reached) else "")
+        if address:
             yield host, address
 
 

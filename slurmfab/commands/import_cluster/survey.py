@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from slurmfab.base.errors import ClusterFileError, InputError, SlurmfabError
+from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
 from slurmfab.base.objections import objected
 from slurmfab.base.paths import SLURM_DIRECTORY
@@ -24,12 +25,10 @@ from slurmfab.commands.import_cluster.nodes import OWN_PARTITION
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.import_cluster.places import shared_directory
 from slurmfab.commands.import_cluster.settings import Settled
-from slurmfab.core.impact.slurm_diff import TEXT, differences
-from slurmfab.core.plan.hand_made_files import may_stay
+from slurmfab.core.impact.slurm_diff import TEXT, Difference, differences, of_file
+from slurmfab.core.plan.hand_made_files import MAIN, may_stay, texts_of
 from slurmfab.core.plan.phases.daemons import renewal
 from slurmfab.core.plan.phases.slurm_conf import has_own_files
-from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.plan.preflight import configuration, gres, hardware
 
 DEFAULT_STATE = "/var/lib/slurm/slurmctld"
 UNSET_STATE = "/var/spool"  # StateSaveLocation if slurm.conf has none (slurm.conf(5))
@@ -61,9 +60,8 @@ def survey(found: FoundCluster, *, adopts_least: bool = True, keep_files: bool =
         *other_variants(old),
         *other_ways_of_files(old),
         *lost_hosts(old),
-        *changes(settled, left_out_because),
+        *changes(settled, old, left_out_because),
         *devices.remarks(old, settled.plan_input),
-        *complaints_of_plan(settled.plan_input),
         *not_taken(settled.draft),
     )
     account = tuple(Accountant(old, settled, taken, left_out_because).entries())
@@ -216,15 +214,6 @@ def lost_hosts(old: OldCluster) -> Iterator[str]:
             yield f"{host} did not answer: {reason.rstrip('.')}. {kept}; deploy again when it answers."
 
 
-def complaints_of_plan(plan_input: PlanInput) -> Iterator[str]:
-    """Yield what the first plan would refuse of the cluster file."""
-    for refuse_unfit in (configuration.refuse_unknown_keys, hardware.refuse_unfit, gres.refuse_unfit):
-        try:
-            refuse_unfit(plan_input)
-        except InputError as error:
-            yield f"{FAB} plan will refuse this: {error}"
-
-
 def not_taken(draft: Draft) -> Iterator[str]:
     """Yield what the cluster did not have and does not get."""
     if draft.adopts_least:
@@ -237,29 +226,54 @@ def not_taken(draft: Draft) -> Iterator[str]:
         )
 
 
-def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str]:
-    """Yield which files the first deployment will write anew, and because of which lines; nothing where all stay.
+def changes(settled: Settled, old: OldCluster, known: dict[tuple[str, str], str]) -> Iterator[str]:
+    """Yield which files the first plan writes anew, on which hosts and because of which lines; nothing where all stay.
 
     Args:
         settled: the cluster file, and the differences that no key mends.
+        old: the cluster, with what each host has.
         known: by file and key in lower case, why a key is left out.
     """
-    plan_input, keeps = settled.plan_input, settled.draft.keep_files
-    because = [one for one in settled.left if not may_stay(one)]
-    if not because or (not keeps and plan_input.hand_made):
+    plan_input = settled.plan_input
+
+    def told(differences: Iterable[Difference]) -> str:
+        return "; ".join(
+            f"{one.file}: {one}" + (f" ({why})" if (why := known.get((one.file, one.name.lower()), "")) else "")
+            for one in differences
+        )
+
+    if settled.draft.keep_files:
+        if because := [one for one in settled.left if not may_stay(one)]:
+            files = ", ".join(plan_input.rendered)
+            yield (
+                f"{files} stay as they are (keep_files), and check-cluster will tell what they say otherwise: "
+                f"{told(because)}."
+            )
         return
-    hosts = [name for name in plan_input.facts if has_own_files(plan_input, name)]
-    restarts = renewal(plan_input, plan_input.facts)
-    lines = "; ".join(
-        f"{one.file}: {one}" + (f" ({why})" if (why := known.get((one.file, one.name.lower()), "")) else "")
-        for one in because
-    )
-    files = ", ".join(plan_input.rendered)
-    if keeps:
-        yield f"{files} stay as they are (keep_files), and check-cluster will tell what they say otherwise: {lines}."
-        return
-    yield (
-        f"The first deployment will write {files} anew on {fold(hosts)}, and comments and order of the hand-made files "
-        f"go, because of these lines: {lines}. {restarts}".rstrip()
-        + " To leave the files as they are, set keep_files: true; check-cluster tells these lines then."
-    )
+    pairs: list[tuple[tuple[str, ...], str]] = []
+    lines: dict[Difference, None] = {}
+    for host in (name for name in plan_input.facts if has_own_files(plan_input, name)):
+        present = {**texts_of(plan_input.facts[host]), MAIN: old.files(host).slurm_conf}
+        wanted = {**dict(plan_input.files_of(host)), MAIN: plan_input.whole_files[MAIN]}
+        written = tuple(name for name in plan_input.rendered if wanted.get(name, "") != present.get(name, ""))
+        pairs += [(written, host)] if written else []
+        for name in written:
+            found = of_file(
+                name,
+                present.get(name, ""),
+                wanted[name],
+                plan_input.is_same_host,
+                wanted[MAIN],
+                plan_input.ignored_keys,
+            )
+            lines |= dict.fromkeys(one for one in found if not may_stay(one) or one.kind == TEXT)
+    for files, hosts in grouped(pairs).items():
+        nodes = [host for host in hosts if plan_input.is_compute_node(host)]
+        restarts = renewal(plan_input, hosts) or (f"slurmd on {fold(nodes)} restarts." if nodes else "")
+        because = [one for one in lines if one.file in files and one.kind != TEXT]
+        because = because or [one for one in lines if one.file in files]
+        yield (
+            f"The first deployment will write {', '.join(files)} anew on {fold(hosts)}, and comments and order of the "
+            f"hand-made files go, because of these lines: {told(because)}. {restarts}".rstrip()
+            + " To leave the files as they are, set keep_files: true; check-cluster tells these lines then."
+        )

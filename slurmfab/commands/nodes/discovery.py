@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from slurmfab.cluster.inventory.loading import Inventory
 
 Result = TypeVar("Result")
+
+WAY = attrgetter("user", "port", "keys", "gateway", "proxy_command")
+"""What two routes to one address may differ in."""
 
 DEFAULT_HOSTNAMES = ("localhost", "debian", "ubuntu", "")
 """Hostnames of freshly installed machines; they do not tell one machine from another."""
@@ -256,7 +260,10 @@ def discovered(  # noqa: PLR0917 - everything that is known about one host
             raise InputError(f"{name}: it has no address that other hosts could reach. Configure its network first.")
         address = facts.addresses[0]
     is_elsewhere = is_address(route.address) and address != canonical(route.address)
-    explicit = (endpoint.user and endpoint.user != ssh.user) or endpoint.port or is_elsewhere
+    # What ssh_config has for the name that the user typed would be lost with that name.
+    is_named = endpoint.address in (name, address)
+    is_alias = not is_named and WAY(to_host(endpoint.address, ssh)) != WAY(to_host(name, ssh, address))
+    explicit = (endpoint.user and endpoint.user != ssh.user) or endpoint.port or is_elsewhere or is_alias
     return DiscoveredHost(name, address, text_of(endpoint) if explicit else "", replace(facts, name=name), policy.shown)
 
 

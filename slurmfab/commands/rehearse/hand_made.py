@@ -19,6 +19,7 @@ from functools import cached_property
 from slurmfab import lab as labs
 from slurmfab.base.errors import HostError, LabError, SlurmfabError
 from slurmfab.base.hostlist import fold
+from slurmfab.base.ip_addresses import is_loopback
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm.conf_text import parse
@@ -31,7 +32,7 @@ from slurmfab.commands.rehearse.stage import Stage
 from slurmfab.commands.rehearse.twin import CONSTRAIN_DEVICES, Twin
 from slurmfab.core.engine.requests import ask_facts
 from slurmfab.core.plan.phases import accounts
-from slurmfab.core.plan.plan_input import LOOPBACK, PlanInput, is_numeric
+from slurmfab.core.plan.plan_input import PlanInput, is_numeric
 from slurmfab.core.status import snapshot
 from slurmfab.hosts.session import answer_value
 from slurmfab.hosts.transport import Transport
@@ -109,7 +110,7 @@ class Making:
         for host, address in self.twin.addresses.items():
             own = found.facts[host].addresses if host in found.facts else ()
             named = (found.addresses.get(host, ""), real_cluster.real_address(self.real.old, host), *own)
-            pairs.update((one, address) for one in named if is_numeric(one) and one not in LOOPBACK)
+            pairs.update((one, address) for one in named if is_numeric(one) and not is_loopback(one))
         return pairs
 
     def changes(self, hardware: Hardware) -> Changes:

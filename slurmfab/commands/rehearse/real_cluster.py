@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from slurmfab.base.ip_addresses import is_loopback
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.slurm.conf_text import parse, split_commas
@@ -17,7 +18,7 @@ from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.rehearse import playing
 from slurmfab.commands.rehearse.twin import Twin
 from slurmfab.commands.rehearse.workload import Workload
-from slurmfab.core.plan.plan_input import LOOPBACK, is_numeric
+from slurmfab.core.plan.plan_input import is_numeric
 from slurmfab.on_hosts.agent.files.owners import DIRECTORY, Owned, from_the_top
 from slurmfab.on_hosts.agent.slurm.found_files import ELSEWHERE
 
@@ -162,7 +163,7 @@ def names_of(old: OldCluster, host: str) -> tuple[str, ...]:
     named += [one for pair in conf.get("slurmctldhost", "").split(",") for one in re.split(r"[()]", pair)]
     named += [real_address(old, one) for one in (host,)]
     named += [old.node_setting(host, "nodehostname")] if host in old.conf.nodes else []
-    others = [one for one in named if one and not is_numeric(one) and one not in LOOPBACK]
+    others = [one for one in named if one and not is_numeric(one) and not is_loopback(one)]
     return tuple(dict.fromkeys((old.hostname(host), host, *(one for one in others if old.host_named(one) == host))))
 
 

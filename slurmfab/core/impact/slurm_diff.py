@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import expand, fold, fold_in_order
+from slurmfab.base.ip_addresses import is_loopback
 from slurmfab.cluster.slurm.conf_text import ONE_EACH, ConfText, NodeLine, Settings, parse
 from slurmfab.cluster.slurm.gres import gres_by_node, is_same_gres
 from slurmfab.cluster.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF
@@ -32,6 +33,7 @@ HOSTS = (ADDRESS, "nodehostname")
 """Keys of a node line with names of hosts; the node's own is their default (slurm.conf(5))."""
 
 STATE = "State"  # the key of a difference in nodes that are not there yet; that of others is their present state
+NO_KEYS: frozenset[str] = frozenset()
 COMMENTS = "comments or order"  # the name of a difference that Slurm does not see
 
 
@@ -103,7 +105,10 @@ class Difference:
 
 
 def differences(
-    before: Mapping[str, str], after: Mapping[str, str], is_same_host: SameHost = operator.eq
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    is_same_host: SameHost = operator.eq,
+    ignored: frozenset[str] = NO_KEYS,
 ) -> tuple[Difference, ...]:
     """The differences as Slurm sees them, for each file in the order of its lines.
 
@@ -117,27 +122,34 @@ def differences(
         before: actual texts by file name; a file that is missing here is not compared, and without a slurm.conf there
             are no differences, because nothing is in effect yet.
         after: wanted texts by file name; a file that is missing here will be removed.
+        ignored: the keys, in lower case, that the installed Slurm ignores.
     """
     if not before.get("slurm.conf"):
         return ()
     return tuple(
         one
         for file, text in before.items()
-        for one in of_file(file, text, after.get(file, ""), is_same_host, after.get("slurm.conf", ""))
+        for one in of_file(file, text, after.get(file, ""), is_same_host, after.get("slurm.conf", ""), ignored)
     )
 
 
-def says_the_same(file: str, before: str, after: str, is_same_host: SameHost = operator.eq) -> bool:
-    """Whether two texts of one file say the same to Slurm."""
-    return all(one.kind == TEXT for one in of_file(file, before, after, is_same_host))
+def says_the_same(file: str, before: str, after: str, ignored: frozenset[str] = NO_KEYS) -> bool:
+    """Whether two texts of one file say the same to Slurm, which ignores some keys."""
+    return all(one.kind == TEXT for one in of_file(file, before, after, ignored=ignored))
 
 
-def of_file(
-    file: str, before: str, after: str, is_same_host: SameHost = operator.eq, slurm_conf: str = ""
+def of_file(  # noqa: PLR0917 - all that gives a text its meaning
+    file: str,
+    before: str,
+    after: str,
+    is_same_host: SameHost = operator.eq,
+    slurm_conf: str = "",
+    ignored: frozenset[str] = NO_KEYS,
 ) -> Iterator[Difference]:
     """The differences between two texts of one file.
 
-    `slurm_conf`: the wanted slurm.conf, whose nodes lines of gres.conf without NodeName are about.
+    `slurm_conf`: the wanted slurm.conf, whose nodes lines of gres.conf without NodeName are about. `ignored`: see
+    `differences`.
     """
     if before == after:
         return
@@ -146,7 +158,7 @@ def of_file(
         found = tuple(of_devices(old, new, slurm_conf))
     else:
         found = (
-            *of_settings(file, old, new, is_same_host),
+            *(one for one in of_settings(file, old, new, is_same_host) if one.name.lower() not in ignored),
             *of_nodes(old, new, is_same_host),
             *of_future_nodes(old, new),
             *of_partitions(old, new),
@@ -210,9 +222,10 @@ def is_same_value(key: str, node: str, values: Sequence[str], is_same_host: Same
     actual, wanted = values
     if actual == wanted or key not in HOSTS:
         return actual == wanted
-    if key == ADDRESS:
-        return is_same_place(actual or node, wanted or node, is_same_host)
-    return (actual or node) == (wanted or node)
+    one, other = actual or node, wanted or node
+    if key == ADDRESS or is_loopback(one):
+        return is_same_place(one, other, is_same_host)
+    return one == other
 
 
 def alike(kept: Iterable[tuple[str, NodeLine, NodeLine]]) -> Mapping[tuple[str, str, str], list[str]]:

@@ -17,7 +17,7 @@ from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.slurm.conf_text import Settings, parse
 from slurmfab.cluster.slurm.gres import GresLine, gres_by_node, is_same_gres
 from slurmfab.cluster.slurm.meaning import SameHost
-from slurmfab.core.impact.slurm_diff import NODE_LINE, SETTING, TEXT, Difference, of_file, says_the_same
+from slurmfab.core.impact.slurm_diff import NO_KEYS, NODE_LINE, SETTING, TEXT, Difference, of_file, says_the_same
 from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 
 MAIN, GRES, CGROUP = "slurm.conf", "gres.conf", "cgroup.conf"
@@ -41,20 +41,23 @@ def texts_of(facts: HostFacts) -> dict[str, str]:
     return {**facts.slurm_files, "job_container.conf": facts.job_container_conf}
 
 
-def alike(present: Mapping[str, str], rendered: Mapping[str, str], is_same_host: SameHost) -> dict[str, str]:
+def alike(
+    present: Mapping[str, str], rendered: Mapping[str, str], is_same_host: SameHost, ignored: frozenset[str] = NO_KEYS
+) -> dict[str, str]:
     """The primary controller's files that stay, by name; an empty text for one that stays missing.
 
-    `present`: its files by name, empty for a missing one. `rendered`: the files that slurmfab would write. Returns
-    nothing if its slurm.conf is not hand-made or says something else.
+    `present`: its files by name, empty for a missing one. `rendered`: the files that slurmfab would write. `ignored`:
+    the keys that Slurm ignores. Returns nothing if its slurm.conf is not hand-made or says something else.
     """
     main = present.get(MAIN, "")
-    if not is_hand_made(main) or not all(map(may_stay, of_file(MAIN, main, rendered[MAIN], is_same_host))):
+    found_there = of_file(MAIN, main, rendered[MAIN], is_same_host, ignored=ignored)
+    if not is_hand_made(main) or not all(map(may_stay, found_there)):
         return {}
     nodes = tuple(parse(rendered[MAIN]).nodes)
     found = {MAIN: main}
     for name in (name for name in rendered if name != MAIN):
         text = present.get(name, "")
-        if not text.startswith(MADE_BY_SLURMFAB) and is_same_for(name, nodes, text, rendered[name]):
+        if not text.startswith(MADE_BY_SLURMFAB) and is_same_for(name, nodes, text, rendered[name], ignored):
             found[name] = text
     return found
 
@@ -82,18 +85,20 @@ def is_runtime(one: Difference) -> bool:
     return one.kind == NODE_LINE and one.key.lower() == "state" and one.actual.partition("+")[0].lower() in STATES
 
 
-def is_same_for(name: str, nodes: Sequence[str], present: str, rendered: str) -> bool:
+def is_same_for(
+    name: str, nodes: Sequence[str], present: str, rendered: str, ignored: frozenset[str] = NO_KEYS
+) -> bool:
     """Whether two texts of a file, of which the present one may be empty, say the same about some nodes."""
     if name != GRES:
-        return is_same_text(name, present, rendered)
+        return is_same_text(name, present, rendered, ignored)
     was, will = devices(present), devices(rendered)
     return all(is_same_gres(was.get(node, was[""]), will.get(node, will[""])) for node in nodes)
 
 
 @lru_cache(maxsize=16)
-def is_same_text(name: str, present: str, rendered: str) -> bool:
+def is_same_text(name: str, present: str, rendered: str, ignored: frozenset[str]) -> bool:
     """Whether two texts of a file say the same to Slurm; cached, because most hosts have one text."""
-    return says_the_same(name, present, rendered)
+    return says_the_same(name, present, rendered, ignored)
 
 
 @lru_cache(maxsize=16)
@@ -103,17 +108,22 @@ def devices(gres_conf: str) -> Mapping[str, tuple[GresLine, ...]]:
 
 
 def of_host(
-    present: Mapping[str, str], node: str, rendered: Mapping[str, str], primary: Mapping[str, str]
+    present: Mapping[str, str],
+    node: str,
+    rendered: Mapping[str, str],
+    primary: Mapping[str, str],
+    ignored: frozenset[str] = NO_KEYS,
 ) -> dict[str, str]:
     """The wanted texts of a host's files by name, where the primary controller's slurm.conf was made by hand.
 
-    `present`: as told; slurmfab's own may be missing. `node`: empty if it is none. `primary`: of `alike`.
+    `present`: as told; slurmfab's own may be missing. `node`: empty if it is none. `primary`,
+    `ignored`: of `alike`.
     """
     found: dict[str, str] = {}
     for name, text in rendered.items():
         own = present.get(name, "")
         may_stay = name in OF_EACH_HOST and not own.startswith(MADE_BY_SLURMFAB)
-        if may_stay and (is_same_for(name, (node,), own, text) if node else not own or name == GRES):
+        if may_stay and (is_same_for(name, (node,), own, text, ignored) if node else not own or name == GRES):
             found.update({name: own} if own else {})
         else:
             found[name] = primary.get(name) or text

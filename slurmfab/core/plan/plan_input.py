@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TypedDict
 
 from slurmfab.base.hostlist import fold
-from slurmfab.base.ip_addresses import IPV4, IPV6, canonical
+from slurmfab.base.ip_addresses import IPV4, IPV6, canonical, is_loopback
 from slurmfab.base.objections import VERSION
 from slurmfab.base.paths import JWT_KEY, MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.cluster.facts import Cgroup, HostFacts, weakest
@@ -31,7 +31,7 @@ from slurmfab.cluster.slurm.oci import oci_conf
 from slurmfab.cluster.slurm.platform import Platform, wanted
 from slurmfab.cluster.slurm.render import NodePrograms, PowerSaving, topology_conf
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY, readers
-from slurmfab.cluster.slurm.versions import OLDEST, SlurmVersion
+from slurmfab.cluster.slurm.versions import OLDEST, SlurmVersion, ignored_keys
 from slurmfab.cluster.slurm.window import reached, reaches
 from slurmfab.core.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
 from slurmfab.core.plan import hand_made_files as by_hand
@@ -40,8 +40,6 @@ from slurmfab.core.plan.slurm_series import series
 
 PASSWORDS = ("JobCompPass", "AccountingStoragePass")
 """Keys of slurm.conf whose value is a password, which stays on the hosts (slurm.conf(5))."""
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")  # names and addresses of the host itself
 
 NO_HOSTS: frozenset[str] = frozenset()
 
@@ -172,7 +170,8 @@ class PlanInput(LocalInput):
             by_hand.GRES, self.compute_nodes, before[by_hand.GRES], after[by_hand.GRES]
         ):
             right |= {by_hand.GRES}
-        found = differences({name: before[name] for name in before if name not in right}, after, self.is_same_host)
+        compared = {name: before[name] for name in before if name not in right}
+        found = differences(compared, after, self.is_same_host, self.ignored_keys)
         return (*found, *self.site_differences) if self.controller_facts.slurm_conf else found
 
     def is_files_change(self, node: str) -> bool:
@@ -203,7 +202,8 @@ class PlanInput(LocalInput):
             del before[by_hand.CGROUP]
         least: tuple[Difference, ...] | None = None
         for rendered in self.comparable_files():
-            found = differences(before, {**rendered, by_hand.GRES: self.gres_after}, self.is_same_host)
+            after = {**rendered, by_hand.GRES: self.gres_after}
+            found = differences(before, after, self.is_same_host, self.ignored_keys)
             found = tuple(one for one in found if not by_hand.may_stay(one))
             least = found if least is None or len(found) < len(least) else least
             if not least:
@@ -262,15 +262,18 @@ class PlanInput(LocalInput):
 
     def is_same_host(self, one: str, other: str) -> bool:
         """Whether names or addresses are one host's (`localhost`: the controller), or SlurmUser's name and number."""
-        return one == other or bool(
-            self._aliases.get(canonical(one.lower()), NO_HOSTS) & self._aliases.get(canonical(other.lower()), NO_HOSTS)
-        )
+        return one == other or bool(self._named(one) & self._named(other))
+
+    def _named(self, name: str) -> frozenset[str]:
+        """What a name or address of slurm.conf means."""
+        found = self._aliases.get(canonical(name.lower()), NO_HOSTS)
+        return found | {self.cluster.controller} if is_loopback(name) else found
 
     @cached_property
     def _aliases(self) -> Mapping[str, frozenset[str]]:
         """The hosts that have a name or an address, by this in lower case; and SlurmUser by its number and its name."""
         controller, user = self.cluster.controller, self.cluster.slurm_user
-        found: dict[str, set[str]] = {name: {controller} for name in LOOPBACK}
+        found: dict[str, set[str]] = {}
         uids = self.facts[controller].uids if controller in self.facts else {}
         for uid in (uid for uid, name in uids.items() if name == user):
             found |= {str(uid): {f"user {user}"}, user.lower(): {f"user {user}"}}
@@ -377,8 +380,8 @@ class PlanInput(LocalInput):
         return trusted_addresses.of_host(self.cluster, self.host(name), name)
 
     def names(self, name: str) -> tuple[str, ...]:
-        """The name of a host in the cluster file, then its own hostname if that differs."""
-        return tuple(dict.fromkeys((name, self.host(name).hostname)))
+        """The name of a host in the cluster file, then its own hostname if that differs; none that all hosts have."""
+        return tuple(one for one in dict.fromkeys((name, self.host(name).hostname)) if not is_loopback(one))
 
     def public_key(self, name: str) -> str:
         """The SSH public key of a host's slurm user, from the facts or else the lock; empty if it has none."""
@@ -402,8 +405,16 @@ class PlanInput(LocalInput):
             return {name: present.get(name, "") for name in self.rendered}
         if not by_hand.is_hand_made(present[by_hand.MAIN]):
             return {}
-        found = (by_hand.alike(present, rendered, self.is_same_host) for rendered in self.comparable_files())
+        found = (
+            by_hand.alike(present, rendered, self.is_same_host, self.ignored_keys)
+            for rendered in self.comparable_files()
+        )
         return next(filter(None, found), {})
+
+    @cached_property
+    def ignored_keys(self) -> frozenset[str]:
+        """The keys that every Slurm that reads these files ignores, so that lines with them say nothing."""
+        return ignored_keys(self.oldest_slurm)
 
     def comparable_files(self) -> Iterator[Mapping[str, str]]:
         """Yield the texts that hand-made files are compared with: this Slurm's, then earlier ones', which may stay."""
@@ -438,7 +449,7 @@ class PlanInput(LocalInput):
             return self.files
         present = by_hand.texts_of(self.facts[host]) if host in self.facts else {}
         node = host if self.is_compute_node(host) else ""
-        texts = by_hand.of_host(present, node, self.rendered, self.hand_made)
+        texts = by_hand.of_host(present, node, self.rendered, self.hand_made, self.ignored_keys)
         # slurmctld compares the bytes of slurm.conf and of what it includes, so a host with others gets all of them.
         parts = {} if self.is_as_found(host, by_hand.MAIN) else self.controller_facts.slurm_conf_parts
         return tuple({**parts, **{name: parts.get(name, text) for name, text in texts.items()}}.items())

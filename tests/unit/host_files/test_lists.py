@@ -61,6 +61,12 @@ def test_a_genders_line_when_its_attributes_have_spaces_then_is_refused() -> Non
         parse_genders("n1 a, b\n", "genders")
 
 
+@pytest.mark.parametrize("text", ["SlurmctldHost=localhost", "NodeName=n1 NodeAddr=127.0.0.1", "NodeName=localhost"])
+def test_a_slurm_conf_when_it_means_its_own_host_by_a_loopback_then_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"slurm\.conf: (localhost|n1): by a loopback name or address"):
+        parse_slurm_conf(text, "slurm.conf")
+
+
 def test_a_slurm_conf_when_read_then_has_controllers_first_and_partitions_as_groups() -> None:
     file = parse_slurm_conf(SLURM_CONF, "slurm.conf")
     assert [(host.name, host.endpoint) for host in file.hosts] == [

@@ -80,24 +80,28 @@ def controller(hosts: KnownHosts, start: str) -> str:
     return find_controller(hosts, answers, start, Progress(io.StringIO()))
 
 
+def member_of(named: str, files: Mapping[str, dict[str, Any]]) -> str:
+    return first_member(KnownHosts(files, files), named, files)
+
+
 def test_hosts_without_a_slurm_conf_then_are_refused_with_the_command_that_makes_a_cluster() -> None:
     with pytest.raises(InputError, match=r"^n\[1-2\]: there is no slurm\.conf .*fab deploy --hosts 'n\[1-2\]'"):
-        first_member("n[1-2]", {"n1": answer(), "n2": answer()})
+        member_of("n[1-2]", {"n1": answer(), "n2": answer()})
 
 
 def test_a_host_of_slurmdbd_alone_then_is_asked_for_the_controller() -> None:
     with pytest.raises(InputError, match=r"slurmdbd runs there, but without one\)\. Is the controller another host\?"):
-        first_member("db", {"db": answer("", "slurmdbd")})
+        member_of("db", {"db": answer("", "slurmdbd")})
 
 
 def test_hosts_of_several_clusters_then_are_refused_with_the_clusters() -> None:
     files = {"n1": answer(conf("ctl")), "m1": answer(conf("head", "beta")), "n2": answer()}
     with pytest.raises(InputError, match=r"n1: alpha of ctl; m1: beta of head\. Import one at a time"):
-        first_member("n1,m1,n2", files)
+        member_of("n1,m1,n2", files)
 
 
 def test_the_first_host_with_a_slurm_conf_then_is_where_the_search_begins() -> None:
-    assert first_member("x,n1", {"x": answer(), "n1": answer(conf("ctl"))}) == "n1"
+    assert member_of("x,n1", {"x": answer(), "n1": answer(conf("ctl"))}) == "n1"
 
 
 @pytest.mark.parametrize("named", ["ctl", "ctl(10.0.0.3)", "ctl.example.org"])
@@ -125,7 +129,7 @@ def test_a_node_that_says_it_has_the_controllers_name_and_address_then_is_not_th
 
 
 def test_a_member_whose_address_another_host_claims_then_is_met_where_it_is() -> None:
-    known = members(parse("ClusterName=a\nSlurmctldHost=ctl(10.0.0.3)\nNodeName=n1 NodeAddr=10.0.0.2\n"))
+    known = members(parse("ClusterName=a\nSlurmctldHost=ctl(10.0.0.3)\nNodeName=n1 NodeAddr=10.0.0.2\n"), "ctl")
     hosts = KnownHosts({name: answer() for name in ("ctl", "n1", "liar")}, ["ctl", "liar"])
     hosts.facts["liar"] = host_facts("n1", addresses=("10.0.0.2",))
     asked = ("ctl", ["ctl", "liar"])
@@ -158,6 +162,35 @@ def test_a_host_is_elsewhere_if_another_key_answers_at_the_address_that_it_claim
     assert asked == []
     assert contact.is_elsewhere("n1", "10.0.0.9") is is_elsewhere
     assert asked == ["10.0.0.9"]
+
+
+@pytest.mark.parametrize(
+    "named", ["localhost", "localhost.localdomain", "ctl(127.0.0.1)", "127.0.0.1", "ip6-localhost(::1)"]
+)
+def test_a_controller_by_a_loopback_name_or_address_then_is_the_host_whose_file_it_is(named: str) -> None:
+    hosts = KnownHosts({"ctl": answer(conf(named))}, ["ctl"])
+    assert controller(hosts, "ctl") == "ctl"
+    known = members(parse(f"SlurmctldHost={named}\nNodeName=localhost\nNodeName=n2 NodeAddr=127.0.1.1\n"), "ctl")
+    met = meet_members(hosts, known, ("ctl", ["ctl"]), Progress(io.StringIO()))
+    assert (known.controllers, set(met.values())) == (("localhost",), {"ctl"})
+
+
+def test_machines_alone_that_call_themselves_localhost_then_are_several_clusters() -> None:
+    files = {"a": answer(conf("localhost")), "b": answer(conf("localhost"))}
+    with pytest.raises(InputError, match=r"a: alpha of a; b: alpha of b\. Import one at a time"):
+        member_of("a,b", files)
+
+
+@pytest.mark.parametrize("here", ["127.0.0.1", "::1", "127.1.2.3"])
+def test_a_host_that_another_one_puts_on_this_machine_then_is_refused_before_anything_is_connected(
+    monkeypatch: pytest.MonkeyPatch, here: str
+) -> None:
+    contact = Contact(Ssh(), accept_new=True, ask_password=None)
+    monkeypatch.setattr(contact.transport, "connection", lambda _: pytest.fail("connected"))
+    with pytest.raises(InputError, match=f"ctl names n1 at {here}, which is this machine"):
+        contact.meet_named({"n1": here}, "ctl")
+    contact.meet_named({"n2": ""}, "ctl")
+    assert contact.failed["n2"].reason == "ctl knows no address of it, nor does ssh_config"
 
 
 def test_an_old_slurm_conf_on_a_node_when_it_names_a_former_controller_then_the_search_goes_on() -> None:

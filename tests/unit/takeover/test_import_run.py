@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ssh_keys import ED25519
 from support import as_answer, prepared
 
 from slurmfab.base.errors import AgentFailed, HostKeyUnknown, InputError, SlurmfabError, Unreachable
-from slurmfab.base.exit_codes import DONE, LEFT_OUT
+from slurmfab.base.exit_codes import DONE, FAILURE, LEFT_OUT
 from slurmfab.cluster.facts import Account, HostFacts
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Ssh
@@ -21,6 +22,7 @@ from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.commands.import_cluster import asking, contact, importing
 from slurmfab.commands.import_cluster.asked import Asked
 from slurmfab.commands.import_cluster.importing import ImportOptions
+from slurmfab.core.engine.report import Report
 from slurmfab.core.engine.session import Output
 from slurmfab.hosts.known_hosts import HostKey
 from slurmfab.hosts.session import Line
@@ -85,6 +87,7 @@ class Hosts:
     policies: dict[str, Any] = field(default_factory=dict)
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     is_closed: bool = False
+    sudo: Any = field(default_factory=lambda: SimpleNamespace(known=""))
 
     def __call__(self, *_: Any) -> Hosts:
         return self
@@ -309,10 +312,18 @@ def test_accounts_come_from_slurmdbd_with_the_users_that_the_controller_knows(
 # --- The command
 
 
+def planned(**fields: Any) -> Report:
+    """What the plan of the new files finds."""
+    usual = {"command": "plan", "cluster": "lab", "hosts": ("ctl",), "steps": (), "failed_hosts": {}, "seconds": 0}
+    return Report(**{**usual, **fields})
+
+
 def imported(
     monkeypatch: pytest.MonkeyPatch, path: Path, hosts: Hosts, output: Output | None = None, **wanted: Any
 ) -> int:
     monkeypatch.setattr(contact, "SshTransport", hosts)
+    plan = wanted.pop("plan", lambda _: planned())
+    monkeypatch.setattr(importing.commands, "dry_run", plan)
     connection = ConnectionOptions(accept_new=True)
     return importing.import_cluster(str(path), "ctl", connection, output or Output(), ImportOptions(**wanted))
 
@@ -345,6 +356,28 @@ def test_an_import_without_some_hosts_ends_with_the_code_for_that(
     assert "n1 did not answer: nothing listens at port 22" in capsys.readouterr().out
     cloud = Hosts(confs={"ctl": CONF.replace("NodeName=n3", "NodeName=n3 State=UNKNOWN")})
     assert imported(monkeypatch, tmp_path / "other.yaml", cloud) == DONE
+
+
+def test_an_import_whose_plan_is_refused_then_says_so_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: object) -> Report:
+        raise InputError("slurm_conf.Foo: no such key.")
+
+    assert imported(monkeypatch, tmp_path / "lab.yaml", Hosts(), plan=refuse) == FAILURE
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "lab.yaml is refused: slurm_conf.Foo: no such key." in shown
+    assert "Next: correct what the plan refuses in" in shown
+
+
+def test_an_import_whose_file_leads_to_a_host_no_longer_then_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = planned(failed_hosts={name: Unreachable(name, "nothing listens.") for name in ("n1", "n2")})
+    assert imported(monkeypatch, tmp_path / "lab.yaml", Hosts(lost=("n1",)), plan=lambda _: lost) == LEFT_OUT
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "n2: by" in shown
+    assert "n1: by" not in shown
 
 
 def test_an_import_shows_every_key_where_that_is_asked_for_and_writes_json(

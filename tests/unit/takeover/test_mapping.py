@@ -261,7 +261,7 @@ def test_files_with_a_line_of_other_peoples_habits_stay_and_no_deployment_is_ann
     assert "secret" not in one.text + "".join(entry.shown for entry in one.account)
 
 
-@pytest.mark.parametrize("line", ["PowerPlugin=power/none", "FastSchedule=2"])
+@pytest.mark.parametrize("line", ["PropagatePrioProcess=7 FastSchedule=1", "FastSchedule=2"])
 def test_what_cannot_stay_then_is_told_with_the_files_the_daemons_and_the_lines(line: str) -> None:
     found = cluster(f"{BASE}{line}\n", names=("ctl", "n1", "n2", "n3"))
     one = survey(found)
@@ -271,16 +271,33 @@ def test_what_cannot_stay_then_is_told_with_the_files_the_daemons_and_the_lines(
     assert "scontrol reconfigure renews slurmctld on ctl and slurmd on n[1-" in told
 
 
+def test_a_key_that_slurm_ignores_then_stays_with_its_file_and_is_told() -> None:
+    files = dict.fromkeys(("ctl", "n1", "n2"), (conf("cgroup.conf", "CgroupAutomount=yes\nConstrainCores=yes\n"),))
+    found = cluster(f"{BASE}PowerPlugin=power/none\n", files=files)
+    one = survey(found)
+    assert about(one, "The first deployment") == []
+    assert about(one, "CgroupAutomount of cgroup.conf is left out: Slurm 24.11 ignores this key, so its line may stay")
+    assert plan_of_import(one, found).hand_made.keys() == {"slurm.conf", "cgroup.conf"}
+    assert "CgroupAutomount: yes" in survey(cluster(files=files, slurm="22.05")).text
+
+
+def test_files_of_one_node_when_they_say_otherwise_then_are_told_as_the_plan_writes_them() -> None:
+    files = {"ctl": "yes", "n1": "yes", "n2": "no"}
+    found = cluster(files={name: (conf("cgroup.conf", f"ConstrainCores={word}\n"),) for name, word in files.items()})
+    (told,) = about(survey(found), "The first deployment will write cgroup.conf anew on n2,")
+    assert "cgroup.conf: ConstrainCores: no -> yes. slurmd on n2 restarts." in told
+
+
 def test_what_cannot_stay_when_files_are_kept_then_stays_and_is_told() -> None:
-    found = cluster(f"{BASE}PowerPlugin=power/none\n", names=("ctl", "n1", "n2", "n3"))
+    found = cluster(f"{BASE}FastSchedule=2\n", names=("ctl", "n1", "n2", "n3"))
     one = survey(found, keep_files=True)
     assert parsed(one).keep_files
     assert about(one, "The first deployment will write") == []
     (told,) = about(one, "slurm.conf, cgroup.conf stay as they are (keep_files)")
-    assert "PowerPlugin" in told
+    assert "FastSchedule" in told
     kept = plan_of_import(one, found)
     assert kept.differences == ()
-    assert [one.name for one in kept.kept_differences] == ["PowerPlugin"]
+    assert [one.name for one in kept.kept_differences] == ["FastSchedule"]
 
 
 def test_several_prologs_are_one_line_each_where_slurm_runs_all_and_told_where_it_does_not() -> None:
@@ -489,7 +506,7 @@ def test_a_dead_node_with_gpus_keeps_its_lines_and_plan_and_lock_know_that_it_wa
     found = cluster(f"{BASE}{GPU_LINE.format(gres)}", files=texts, unreachable={"n3": "no route to host"})
     one = survey(found)
     plan = plan_of_import(one, found)
-    assert about(one, "will refuse this") == about(one, "The first deployment") == []
+    assert about(one, "The first deployment") == []
     assert plan.hand_made.keys() >= {"slurm.conf", "gres.conf"}
     assert (plan.lock.hosts["n3"].never_seen, len(plan.lock.hosts["n3"].gpus)) == (True, 2)
     assert not plan.lock.hosts["n1"].never_seen

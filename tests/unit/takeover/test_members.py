@@ -22,16 +22,21 @@ DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
         ),
         ("ControlMachine=old\nControlAddr=10.0.0.9\nBackupController=b", (("old", "10.0.0.9"), ("b", ""))),
         ("ClusterName=x", ()),
+        ("SlurmctldHost=localhost", (("head", ""),)),
+        (
+            "SlurmctldHost=ctl(127.0.1.1)\nSlurmctldHost=localhost.localdomain(10.0.0.1)",
+            (("ctl", ""), ("head", "10.0.0.1")),
+        ),
     ],
 )
 def test_controllers_when_named_in_any_way_then_the_primary_comes_first(
     text: str, controllers: tuple[tuple[str, str], ...]
 ) -> None:
-    assert controllers_of(parse(text)) == controllers
+    assert controllers_of(parse(text), "head") == controllers
 
 
 def test_compute_nodes_when_lines_fold_them_then_each_has_its_own_address() -> None:
-    found = members(parse(f"SlurmctldHost=ctl(10.0.0.1)\n{NODES}"))
+    found = members(parse(f"SlurmctldHost=ctl(10.0.0.1)\n{NODES}"), "head")
     assert found.controller == "ctl"
     assert found.hosts == {
         "ctl": Member("ctl", "ctl", "10.0.0.1"),
@@ -51,7 +56,7 @@ def test_compute_nodes_when_lines_fold_them_then_each_has_its_own_address() -> N
     ],
 )
 def test_a_controller_that_computes_then_is_one_host_by_its_node_name(controller: str, node: str) -> None:
-    found = members(parse(f"SlurmctldHost={controller}\n{node}\n"))
+    found = members(parse(f"SlurmctldHost={controller}\n{node}\n"), "head")
     assert (found.controllers, list(found.hosts)) == (("n1",), ["n1"])
 
 
@@ -68,7 +73,7 @@ def test_a_controller_that_computes_then_is_one_host_by_its_node_name(controller
     ],
 )
 def test_the_host_of_slurmdbd_then_is_a_member_under_one_name(line: str, database: str) -> None:
-    found = members(parse(f"SlurmctldHost=ctl(10.0.0.1)\n{NODES}{line}\n"))
+    found = members(parse(f"SlurmctldHost=ctl(10.0.0.1)\n{NODES}{line}\n"), "head")
     assert found.database == database
     assert list(found.hosts) == [
         "ctl",
@@ -79,7 +84,7 @@ def test_the_host_of_slurmdbd_then_is_a_member_under_one_name(line: str, databas
 
 @pytest.mark.parametrize(("state", "is_asked"), [("cloud", False), ("UNKNOWN", True), ("DOWN", True)])
 def test_a_node_that_may_not_exist_yet_then_is_not_asked(state: str, is_asked: bool) -> None:
-    found = members(parse(f"SlurmctldHost=ctl\nNodeName=n1 State={state}\n"))
+    found = members(parse(f"SlurmctldHost=ctl\nNodeName=n1 State={state}\n"), "head")
     assert found.hosts["n1"].is_asked == is_asked
 
 
@@ -107,5 +112,5 @@ def test_a_host_that_slurm_conf_names_by_its_address_has_its_own_name(
     ],
 )
 def test_the_host_of_slurmdbd_is_reached_as_slurm_conf_names_it(named: str, member: Member) -> None:
-    found = members(parse(f"SlurmctldHost=ctl\n{NODES}{DATABASE}AccountingStorageHost={named}\n"))
+    found = members(parse(f"SlurmctldHost=ctl\n{NODES}{DATABASE}AccountingStorageHost={named}\n"), "head")
     assert found.hosts[found.database] == member

@@ -110,14 +110,19 @@ def login_hosts_run_no_jobs(cluster: Cluster) -> Complaints:
 
 
 def no_reserved_names(cluster: Cluster) -> Complaints:
-    """A node called DEFAULT would set the defaults of those after it, and other names mean something else as well."""
+    """A node called DEFAULT would set the defaults of those after it, and other names mean something else as well.
+
+    A single machine's NodeName may be localhost, as guides have it: another one would end its jobs.
+    """
     places: list[tuple[Place, Iterable[str]]] = [(("controllers",), cluster.controllers), (("login",), cluster.login)]
     places += [(("nodes", number, "hosts"), group.hosts) for number, group in enumerate(cluster.nodes)]
     seen: set[str] = set()
     for place, hosts in (*places, (("nodes",), cluster.hosts)):
         for host in hosts:
-            if host not in seen and (reason := hostnames.unfit(host)):
-                yield place, f'"{host}" {reason}; rename the host'
+            is_all = host == "localhost" and len(cluster.hosts) == 1 and host in cluster.addresses
+            if host not in seen and not is_all and (reason := hostnames.unfit(host)):
+                more = "; only a cluster of one host, with its address, has it" if host == "localhost" else ""
+                yield place, f'"{host}" {reason}{more}; rename the host'
             seen.add(host)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from slurmfab.base.errors import InputError
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import fold
-from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, parsed
+from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, is_loopback
 from slurmfab.base.objections import Objection, objected
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import ClusterMark, HostFacts
@@ -23,8 +23,7 @@ from slurmfab.cluster.inventory.lock import Lock, is_new_to
 from slurmfab.core.impact.disruptive_changes import HOST_IN_USE
 from slurmfab.on_hosts.agent.core.listing import listed
 
-UNSET_CONTROLLERS = ("localhost", "linux0")
-"""Controllers of the slurm.conf in Slurm's examples, and of one that was made on a single machine to try it."""
+UNSET_CONTROLLER = "linux0"  # the controller in the slurm.conf of Slurm's examples
 
 SHOWN_JOBS = 8
 DAEMONS = ("slurmctld", "slurmd")
@@ -206,14 +205,9 @@ def taken_by(ours: Identity, fact: HostFacts) -> str:
 def is_unset(mark: ClusterMark) -> bool:
     """Whether a slurm.conf is an example or has the machine itself as its only host, so that it is no cluster."""
     return bool(mark.controllers) and all(
-        short(name) in UNSET_CONTROLLERS or is_loopback(name) or is_loopback(address)
+        short(name) == UNSET_CONTROLLER or is_loopback(name) or is_loopback(address)
         for name, address in map(split_controller, mark.controllers)
     )
-
-
-def is_loopback(text: str) -> bool:
-    """Whether a text is an IP address of the machine itself."""
-    return is_address(text) and parsed(text).is_loopback
 
 
 def is_address(text: str) -> bool:
