@@ -268,6 +268,8 @@ class HostFacts:
     # the certificate by which the cluster's own image registry on it is known; empty for none
     registry_ca: Certificate = ""
     slurm_use: SlurmUse = SlurmUse()  # what it has of clusters
+    # the ID that slurmctld's state there has for its cluster, from Slurm 24.11 on; 0 for none
+    cluster_id: Annotated[int, Field(ge=0, lt=1 << 16)] = 0
     # what another installation of Slurm has left: paths of programs, libraries and units of no package
     remains: Annotated[tuple[HostPath, ...], Field(max_length=1024)] = ()
     # the version that each of Slurm's programs there tells, such as `24.11.5`, by the program's name: `slurmctld`,

@@ -641,6 +641,22 @@ OF_SLURM = (
         says="slurmdbd does not answer ctl",
     ),
     Falsified(
+        "accounting.slurmdbd_knows_slurmctld",
+        "ctl",
+        "slurmdbd has lost slurmctld's address, as with another database",
+        'mariadb slurm_acct_db -e "UPDATE cluster_table SET control_port = 0"',
+        "systemctl restart slurmctld",
+        "has no address of slurmctld",
+    ),
+    Falsified(
+        "accounting.slurmctld_would_start_with_this_database",
+        "ctl",
+        "the database has another cluster ID, as after its loss",
+        'mariadb slurm_acct_db -e "UPDATE cluster_table SET id = id + 1"',
+        'mariadb slurm_acct_db -e "UPDATE cluster_table SET id = id - 1"',
+        "would end with CLUSTER ID MISMATCH",
+    ),
+    Falsified(
         "accounting.finished_job_is_on_record",
         "ctl",
         "sacct tells another end of the job",

@@ -25,6 +25,8 @@ ANSWERS = "sacctmgr -nP show cluster format=cluster"
 SAYS = 'mariadb -Ne "SELECT @@{}"'
 WRONG = f"{PLATFORM.database.settings}/99-wrong.cnf"
 DATABASE = "\ndatabase: ctl\n"
+CLUSTER_ID = """mariadb slurm_acct_db -Ne 'SELECT id FROM cluster_table' 2>/dev/null"""
+LOSE = "systemctl stop slurmdbd && mariadb -e 'DROP DATABASE slurm_acct_db'"
 BREAKAGES = {
     "MariaDB is stopped": ("systemctl stop mariadb", {"service:mariadb"}),
     "slurmdbd is killed": ("systemctl kill -s KILL slurmdbd", {"service:slurmdbd"}),
@@ -218,6 +220,43 @@ def test_a_database_that_does_not_start_ends_the_run_with_its_last_words(joined:
     joined.on(f"rm {WRONG}")
     joined.lab.deploy()
     assert joined.on(ANSWERS) == joined.lab.lab.name
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["slurmctld ran on", "slurmctld was restarted"])
+def test_a_lost_database_when_deployed_anew_then_jobs_come_on_record_and_slurmctld_starts_again(
+    joined: Joined, restarted: bool
+) -> None:
+    lab = joined.lab
+    joined.on(LOSE)
+    if restarted:  # slurmdbd makes the database anew by itself, and slurmctld fails on 24.11
+        joined.on("systemctl start slurmdbd")
+        lab.until("ctl", f"{ANSWERS} >/dev/null 2>&1; echo $?", "0")
+        joined.on(f"sacctmgr -i add cluster {lab.lab.name} >/dev/null; systemctl restart slurmctld || :")
+    found = changed(lab.deploy())
+    assert f"registration:{lab.lab.name}" in found or restarted
+    assert lab.deploy()["steps"] == []
+    _, _, number = joined.on("cat /var/lib/slurm/slurmctld/clustername").partition("|")
+    assert not number or joined.on(CLUSTER_ID) == number
+    assert [one["name"] for one in lab.checks("accounting") if one["outcome"] == "failed"] == []
+    joined.on("systemctl restart slurmctld")
+    lab.until("ctl", "scontrol ping | grep -c UP", "1")
+    good = ran(joined, "true")
+    lab.until("ctl", ON_RECORD.format(good), "COMPLETED|0:0")
+    assert joined.on(STATE.format(joined.job)) == joined.begun
+
+
+def test_a_former_database_when_loaded_again_then_plan_and_checks_name_the_other_id_and_deploy_mends_it(
+    joined: Joined,
+) -> None:
+    if not joined.on("cat /var/lib/slurm/slurmctld/clustername").partition("|")[2]:
+        pytest.skip("Slurm before 24.11 has no cluster IDs.")
+    joined.on("mariadb slurm_acct_db -e 'UPDATE cluster_table SET id = id + 1'")
+    failed = [one["cause"] for one in joined.lab.checks("accounting") if one["outcome"] == "failed"]
+    assert len(failed) == 1, failed
+    assert "would end with CLUSTER ID MISMATCH" in failed[0]
+    assert changed(joined.lab.deploy()) == {f"cluster-id:{joined.lab.lab.name}"}
+    joined.on("systemctl restart slurmctld")
+    joined.lab.until("ctl", "scontrol ping | grep -c UP", "1")
 
 
 def test_the_run_that_brought_the_database_is_undone_and_brought_again_with_all_history(joined: Joined) -> None:

@@ -65,6 +65,33 @@ def test_slurmdbd_knows_the_cluster(database: CheckedHost, controller: CheckedHo
     )
 
 
+def test_slurmdbd_knows_slurmctld(database: CheckedHost, controller: CheckedHost, cluster: Cluster) -> None:
+    """slurmdbd has the address of slurmctld, which sends it jobs only then"""
+    if ask_slurmdbd(controller) is None:
+        pytest.skip("slurmdbd does not answer.")
+    port = controller.ask(line_of(commands.accounts("cluster", ["controlport"], cluster.name)))
+    assert port != "0", (
+        f"slurmdbd on {database.name} has no address of slurmctld, so no job comes on record: its database is another "
+        f"one than when slurmctld started. Repair: {FAB} deploy"
+    )
+
+
+def test_slurmctld_would_start_with_this_database(
+    database: CheckedHost, controller: CheckedHost, cluster: Cluster
+) -> None:
+    """slurmdbd has the cluster ID of slurmctld's state, without which slurmctld would not start again"""
+    named = controller.ask("cat %s", f"{cluster.state_directory}/clustername").partition("|")[2]
+    if not named or cluster.database is None or cluster.database.external:
+        raise DoesNotApply("Slurm before 24.11 has no such ID, and a database server elsewhere is not asked for it")
+    query = f"SELECT id FROM cluster_table WHERE deleted = 0 AND name = '{cluster.name}'"  # noqa: S608 - a plain name
+    found = database.ask("mariadb --batch --skip-column-names --execute=%s %s", query, cluster.database.name)
+    assert found == named, (
+        f"the cluster ID is {named} in slurmctld's state on {controller.name} and {found or 'none'} in slurmdbd's "
+        f"database on {database.name}, so the next start of slurmctld would end with CLUSTER ID MISMATCH. "
+        f"Repair: {FAB} deploy"
+    )
+
+
 def test_finished_job_is_on_record(database: CheckedHost, controller: CheckedHost, slurm: Slurm) -> None:
     """a finished job is recorded with its state and exit code"""
     if ask_slurmdbd(controller) is None:

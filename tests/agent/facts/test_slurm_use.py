@@ -65,7 +65,7 @@ def test_a_new_host_when_asked_then_tells_whose_state_and_which_munge_key_it_has
     write(root, "etc/slurm/slurm.conf", f"{CONF}StateSaveLocation=/data/state\n")
     write(root, "etc/munge/munge.key", "key")
     write(root, "data/state/clustername", "alpha\n")
-    write(root, "srv/state/clustername", "beta")
+    write(root, "srv/state/clustername", "beta|2469")
     found = use(root, is_new=True, state_directories=["/srv/state"])
     assert found.marks[1:] == (ClusterMark("/data/state", "alpha"), ClusterMark("/srv/state", "beta"))
     assert found.munge_key == hashlib.sha256(b"key").hexdigest()
@@ -97,6 +97,15 @@ def test_files_of_the_slurm_user_when_they_are_a_trap_then_the_host_does_not_wai
     (state / "clustername").unlink()
     (state / "clustername").symlink_to("/dev/zero")
     assert use(root, is_new=True).marks == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("alpha|2469", 2469), ("alpha|2469\n", 2469), ("alpha", 0), ("", 0), ("a|1|2", 0), ("alpha|123456", 0)],
+)
+def test_a_controller_when_asked_then_tells_the_cluster_id_of_its_state(root: Path, text: str, number: int) -> None:
+    write(root, "srv/state/clustername", text)
+    assert facts.read({"root": str(root), "state_directories": ["/srv/state"]})["cluster_id"] == number
 
 
 @pytest.mark.parametrize(

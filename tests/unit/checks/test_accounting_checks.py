@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.checks import test_accounting, test_mail
-from slurmfab.commands.checks.applies import Drifted
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.hosts import CheckedHost, record_of
 from slurmfab.commands.checks.plugin import Checks
 from slurmfab.commands.checks.shell import CommandResult
@@ -188,6 +189,34 @@ def test_a_cluster_that_slurmdbd_does_not_know_fails(
     shells["ctl"].rules["sacctmgr .*show cluster"] = "other\n"
     with pytest.raises(AssertionError, match="slurmdbd does not know the cluster tiny"):
         test_accounting.test_slurmdbd_knows_the_cluster(controller, controller, cluster)
+
+
+@pytest.mark.parametrize(
+    ("state", "found", "expected"),
+    [
+        ("tiny|2469", "2469", nullcontext()),
+        ("tiny|2469", "77", pytest.raises(AssertionError, match=r"is 2469 in .* and 77 in slurmdbd")),
+        ("tiny|2469", "", pytest.raises(AssertionError, match="and none in slurmdbd")),
+        ("tiny", "77", pytest.raises(DoesNotApply)),
+    ],
+)
+def test_another_cluster_id_in_the_database_fails_before_slurmctld_does(
+    shells: dict[str, Any], cluster: Cluster, state: str, found: str, expected: AbstractContextManager[Any]
+) -> None:
+    ctl = CheckedHost("ctl", shells["ctl"])
+    shells["ctl"].rules = {"cat .*clustername": f"{state}\n", "mariadb ": f"{found}\n"}
+    with expected:
+        test_accounting.test_slurmctld_would_start_with_this_database(ctl, ctl, cluster)
+
+
+def test_a_slurmctld_that_slurmdbd_has_no_address_of_fails(
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster
+) -> None:
+    shells["ctl"].rules["sacctmgr .*show cluster"] = "6817\n"
+    test_accounting.test_slurmdbd_knows_slurmctld(controller, controller, cluster)
+    shells["ctl"].rules["sacctmgr .*show cluster"] = "0\n"
+    with pytest.raises(AssertionError, match="no address of slurmctld"):
+        test_accounting.test_slurmdbd_knows_slurmctld(controller, controller, cluster)
 
 
 LOCK = Lock(slurm="24.11.5", hosts={"ctl": HostLock("ctl")})

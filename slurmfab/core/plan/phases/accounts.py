@@ -9,16 +9,24 @@ from slurmfab.base.grouping import grouped
 from slurmfab.base.ip_addresses import IPV6
 from slurmfab.cluster.inventory.accounting import ROOT, Account, User, is_name
 from slurmfab.cluster.slurm import limits
+from slurmfab.core.plan.phases.slurm_conf import is_another
 from slurmfab.core.plan.plan_input import PlanInput, families_of
 from slurmfab.on_hosts.agent.accounting.tree import AccountTree, RestOfAccounts
 from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.database.registration import ClusterId
 
 SLURM = "slurm"  # the user that slurmfab runs test jobs and checks as
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The account tree, on slurmdbd's host."""
-    return (AccountTree(**tree(plan_input)),) if host in plan_input.cluster.database_hosts else ()
+    """The account tree, on slurmdbd's host, and the cluster's ID as slurmctld's state has it."""
+    database = plan_input.cluster.database
+    if database is None or host != database.host:
+        return ()
+    known, (server, port) = plan_input.controller_facts.cluster_id, database.server
+    own = (server or "localhost", port, database.user, database.name)
+    ids = (ClusterId(plan_input.cluster.name, known, *own),) if known and not is_another(plan_input) else ()
+    return (AccountTree(**tree(plan_input)), *ids)
 
 
 def rest(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -23,6 +23,7 @@ from slurmfab.core.plan.phases.users import moved
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.client.commands import PRIMARY_ANSWERS, RECONFIGURE, SHOW_SLURMD
 from slurmfab.on_hosts.agent.core.resource import Resource
+from slurmfab.on_hosts.agent.database.registration import Registration
 from slurmfab.on_hosts.agent.nodes.drain import NewNodeDrain
 from slurmfab.on_hosts.agent.nodes.lost_jobs import LostJobs
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
@@ -178,7 +179,9 @@ def controller_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]
     own = served or (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf")
     both = tuple(dict.fromkeys((*own, *site_files.read_by(plan_input, SLURMCTLD))))
     watches = (*watched(plan_input, host, both), *rest.watched(plan_input, host))
-    return (Service("slurmctld", watches=watches, reload=reload, answers=PRIMARY_ANSWERS if is_primary else ()),)
+    service = Service("slurmctld", watches=watches, reload=reload, answers=PRIMARY_ANSWERS if is_primary else ())
+    is_recorded = is_primary and plan_input.cluster.database
+    return (service, Registration(plan_input.cluster.name)) if is_recorded else (service,)
 
 
 def nodes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -79,6 +79,11 @@ def login(host: str, port: int, user: str, password: str, database: str) -> Tupl
 
     Raises ResourceFailed if the library is missing.
     """
+    return ask(host, port, user, password, database)[:2]
+
+
+def ask(host: str, port: int, user: str, password: str, database: str, *, statement: str = "") -> Tuple[int, str, str]:
+    """The same with a statement, and the first value that it gives; empty if there is none."""
     library = load_library()
     handle = library.mysql_init(None)
     if not handle:
@@ -86,9 +91,19 @@ def login(host: str, port: int, user: str, password: str, database: str) -> Tupl
     try:
         set_timeouts(library, handle)
         arguments = (host.encode(), user.encode(), password.encode(), None, port, None, 0)
-        if not library.mysql_real_connect(handle, *arguments) or library.mysql_select_db(handle, database.encode()):
-            return library.mysql_errno(handle), library.mysql_error(handle).decode(errors="replace")
-        return 0, ""
+        if (
+            not library.mysql_real_connect(handle, *arguments)
+            or library.mysql_select_db(handle, database.encode())
+            or (statement and library.mysql_query(handle, statement.encode()))
+        ):
+            return library.mysql_errno(handle), library.mysql_error(handle).decode(errors="replace"), ""
+        rows = library.mysql_store_result(handle) if statement else None
+        if not rows:
+            return 0, "", ""
+        row = library.mysql_fetch_row(rows)
+        found = (row[0] or b"").decode(errors="replace") if row else ""
+        library.mysql_free_result(rows)
+        return 0, "", found
     finally:
         library.mysql_close(handle)
 
@@ -111,6 +126,10 @@ def load_library() -> ctypes.CDLL:
         ("mysql_select_db", ctypes.c_int, [handle, text]),
         ("mysql_errno", number, [handle]),
         ("mysql_error", text, [handle]),
+        ("mysql_query", ctypes.c_int, [handle, text]),
+        ("mysql_store_result", handle, [handle]),
+        ("mysql_fetch_row", ctypes.POINTER(text), [handle]),
+        ("mysql_free_result", None, [handle]),
         ("mysql_close", None, [handle]),
     ):
         function = getattr(library, name)

@@ -306,6 +306,7 @@ def slurm(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[
     versions = slurm_versions.read(root, request.get("slurm_programs", ()))
     return {
         "slurm_use": use,
+        "cluster_id": slurm_use.cluster_id(root, request.get("state_directories", ())),
         "slurm_versions": versions,
         "restarted_by_others": restarted_by_others(root),
         **slurm_files(root, bool(request.get("with_slurm_conf")) or is_new_controller),

@@ -24,6 +24,7 @@ SETTING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 NAME = re.compile(rb"[\w.-]{1,64}")
+CLUSTER_ID = re.compile(rb"[^|]*\|(\d{1,5})\s*")  # slurmctld's file `clustername` from Slurm 24.11 on: name and ID
 OF_JOB = re.compile(rb"(?:^|\0)SLURM_JOB_?ID=(\d{1,10})\0")
 STEP = re.compile(rb"slurmstepd: \[(\d+)[.+_]")
 
@@ -58,7 +59,8 @@ def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[s
             found += daemon_marks(name, pid, arguments.decode(errors="replace").split("\0"))
     used = [mark.pop("state", "") for mark in found]
     for place in dict.fromkeys([*filter(None, used), *states, *STATES]) if is_new else ():
-        cluster = NAME.fullmatch(read_bytes(root + place + "/clustername").strip())
+        # From Slurm 24.11 on the cluster's ID follows its name.
+        cluster = NAME.fullmatch(read_bytes(root + place + "/clustername").partition(b"|")[0].strip())
         if cluster:
             found.append({"place": place, "cluster": cluster[0].decode(), "controllers": []})
     return {
@@ -68,6 +70,12 @@ def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[s
         "looked": looked,
         "munge_key": digest(read_bytes(root + MUNGE_KEY)) if is_new else "",
     }
+
+
+def cluster_id(root: str, states: Sequence[str]) -> int:
+    """The ID that slurmctld's state has for its cluster; 0 if there is none."""
+    found = [CLUSTER_ID.fullmatch(read_bytes(root + place + "/clustername")) for place in states]
+    return next((int(one[1]) for one in found if one), 0)
 
 
 def prologs(slurmd: str) -> Set[int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support import THREE_HOSTS, prepared_input
 
 from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.database.registration import ClusterId
 
 TREE = """\
 database: c1
@@ -66,6 +69,35 @@ def test_what_waits_for_slurmctld_is_there_on_slurmdbds_host_alone() -> None:
     assert len(accounts.resources(there, "c1")) == len(accounts.rest(there, "c1")) == 1
     assert accounts.resources(there, "n1") == accounts.rest(there, "n1") == ()
     assert accounts.rest(wanted("database: c1\n"), "c1") == ()
+
+
+@pytest.mark.parametrize(
+    ("database", "known", "before", "ids"),
+    [
+        ("c1", 2469, "", [ClusterId("lab", 2469, "localhost", 0, "slurm", "slurm_acct_db")]),
+        (
+            "{host: c1, external: 'db:3307', keep_password: true}",
+            7,
+            "",
+            [ClusterId("lab", 7, "db", 3307, "slurm", "slurm_acct_db")],
+        ),
+        ("c1", 0, "", []),
+        ("c1", 2469, "ClusterName=former\n", []),
+    ],
+    ids=[
+        "as the state has it",
+        "on a server elsewhere",
+        "Slurm before 24.11",
+        "a cluster with a new name gets a new one",
+    ],
+)
+def test_the_database_gets_the_cluster_id_of_slurmctlds_state(
+    database: str, known: int, before: str, ids: list[ClusterId]
+) -> None:
+    there = wanted(f"database: {database}\n")
+    controller = replace(there.controller_facts, cluster_id=known, slurm_conf=before)
+    there = replace(there, facts={**there.facts, there.cluster.controller: controller})
+    assert [one for one in accounts.resources(there, "c1") if isinstance(one, ClusterId)] == ids
 
 
 @pytest.mark.parametrize(
