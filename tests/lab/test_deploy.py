@@ -292,6 +292,46 @@ def test_a_key_that_the_installed_slurm_refuses_stops_the_run_before_anything_is
     assert deployed_lab.deploy()["steps"] == []
 
 
+def test_values_that_contradict_each_other_are_refused_with_their_lines_before_anything_is_changed(
+    deployed_lab: DeployedLab,
+) -> None:
+    text = deployed_lab.inventory_path.read_text()
+    own = "{DefMemPerNode: 100, DefMemPerCPU: 50, MinJobAge: 1}"
+    second = "  - {PartitionName: second, Nodes: ALL, PreemptMode: REQUEUE}\n"
+    wrong = text.replace("partitions:\n", f"partitions:\n{second}") + f"slurm_conf: {own}\n"
+    try:
+        deployed_lab.inventory_path.write_text(wrong)
+        said = ended(deployed_lab.slurmfab("plan"), 2).stderr
+        for key in ("slurm_conf.DefMemPerCPU", "slurm_conf.MinJobAge", "partitions.PreemptMode"):
+            assert re.search(rf":\d+: {re.escape(key)}: ", said), said
+    finally:
+        deployed_lab.inventory_path.write_text(text)
+    assert deployed_lab.deploy()["steps"] == []
+
+
+def test_slurmfabs_values_follow_the_sites_and_an_error_that_slurmctld_logs_all_the_same_is_told(
+    deployed_lab: DeployedLab,
+) -> None:
+    text = deployed_lab.inventory_path.read_text()
+    log = "grep -c 'error: .*\\(DefMemPer\\|Unkillable\\)' /var/log/slurm/slurmctld.log || :"
+    errors = deployed_lab.on("ctl", log)
+    try:
+        deployed_lab.inventory_path.write_text(text + "slurm_conf: {MessageTimeout: 60, DefMemPerNode: 100}\n")
+        assert "logged errors" not in words_of(succeeded(deployed_lab.slurmfab("deploy")))
+        shown = deployed_lab.on("ctl", "scontrol show config")
+        assert re.search(r"UnkillableStepTimeout\s+= 300 sec", shown)
+        assert re.search(r"DefMemPerNode\s+= 100", shown)
+        deployed_lab.inventory_path.write_text(text + "slurm_conf: {CpuFreqGovernors: none-such}\n")
+        told = words_of(succeeded(deployed_lab.slurmfab("deploy")))
+        assert "ctl: slurmctld logged errors when it read the files: " in told
+        assert "CpuFreqGovernors: none-such" in told
+        assert deployed_lab.on("ctl", log) == errors
+    finally:
+        deployed_lab.inventory_path.write_text(text)
+        deployed_lab.deploy()
+    assert deployed_lab.deploy()["steps"] == []
+
+
 def test_a_file_that_slurm_itself_refuses_replaces_nothing(deployed_lab: DeployedLab) -> None:
     text = deployed_lab.inventory_path.read_text()
     before = deployed_lab.on("ctl", "sha256sum /etc/slurm/slurm.conf")

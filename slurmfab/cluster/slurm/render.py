@@ -24,6 +24,7 @@ from slurmfab.cluster.slurm.node import Node, one_of_each
 from slurmfab.cluster.slurm.node_lines import assignment, memory_share, node_lines
 from slurmfab.cluster.slurm.platform import DEBIAN, Platform
 from slurmfab.cluster.slurm.preemption import partition_settings, preemption
+from slurmfab.cluster.slurm.together import timeouts
 from slurmfab.cluster.slurm.versions import SlurmVersion, tells_figures
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
@@ -198,7 +199,9 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "version": (oldest.major, oldest.minor),
         "pid_files": {**conf.platform.pid_files(version), "slurmd": conf.platform.pid_files(oldest)["slurmd"]},
         "has_cgroups": conf.cgroup.is_usable and conf.cgroup.version in ("v1", "v2"),
-        "memory_per_cpu": _memory_per_cpu(kinds, conf.memory_margin),
+        "memory_per_cpu": None if slurm.value("DefMemPerNode") else _memory_per_cpu(kinds, conf.memory_margin),
+        "shares_no_nodes": slurm.value("SelectType") == "select/linear",
+        "timeouts": timeouts(conf.slurm_conf),
         "gres_types": ",".join(gres_names(kinds)),
         "licenses": ",".join(f"{name}:{count}" for name, count in conf.licenses.items()),
         "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
@@ -241,6 +244,10 @@ class Settings:
     def __init__(self, own: Mapping[str, str | None]) -> None:
         self._own = {key.lower(): (key, value) for key, value in own.items()}
         self._written: set[str] = set()
+
+    def value(self, key: str) -> str | None:
+        """The user's value of a key; `None` where there is none."""
+        return self._own.get(key.lower(), (key, None))[1]
 
     def line(self, key: str, value: object) -> str:
         """The line of a key, with the user's value if there is one, else with slurmfab's."""

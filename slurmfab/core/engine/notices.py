@@ -32,8 +32,9 @@ from slurmfab.on_hosts.agent.nodes.registered import LEFT_DRAINED
 PRUNABLE = ("person-gone",)
 """Kinds of resources that --prune removes, and whose remarks are printed also after a change."""
 
-KEEPING = ("export-files", "in-effect", "package-way", "root-log")
-"""Kinds of resources with remarks about what stays, for others or until a boot, what was there, or by which way."""
+KEEPING = ("export-files", "in-effect", "package-way", "root-log", "service")
+"""Kinds of resources with remarks about what stays, for others or until a boot, what was there, or by which way; and
+about errors that slurmctld logged when it read its files."""
 
 LOGIN_BESIDE = (
     "is a login host, too, as the cluster file says: users' processes run beside slurmctld, and a disk that they fill "

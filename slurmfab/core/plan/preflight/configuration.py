@@ -10,6 +10,7 @@ from slurmfab.base.objections import VERSION, Objection, objected
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.scratch import unknown_to
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
+from slurmfab.cluster.slurm.together import contradictions
 from slurmfab.cluster.slurm.versions import complaints
 from slurmfab.core.impact.slurm_diff import NODE_LINE, Difference
 from slurmfab.core.plan.hand_made_files import is_hand_made
@@ -123,7 +124,10 @@ def refuse_closed_nodes_without_control_groups(plan_input: PlanInput) -> None:
 
 
 def refuse_unknown_keys(plan_input: PlanInput) -> None:
-    """Refuse keys and values that the installed Slurm does not know, by KeysRefused, before files are sent."""
+    """Refuse keys and values that the installed Slurm does not know, by KeysRefused, before files are sent.
+
+    So are values that contradict each other, unless they do so in the present slurm.conf.
+    """
     cluster = plan_input.cluster
     node_keys = cluster.node_keys - {*KEYS_OF_GRES_CONF}
     partition_keys = {key for partition in cluster.partitions for key in partition.settings}
@@ -136,6 +140,8 @@ def refuse_unknown_keys(plan_input: PlanInput) -> None:
     if cluster.database:
         of_slurmdbd = plan_input.slurm_of(cluster.database.host)
         found += complaints(of_slurmdbd, {}, {}, (), (), slurmdbd_conf=cluster.slurmdbd_conf)
+    there = {*contradictions(plan_input.slurm_version, plan_input.conf_before)}
+    found += [one for one in contradictions(plan_input.slurm_version, plan_input.conf_wanted) if one not in there]
     if found:
         refused = KeysRefused(tuple(found), f"Change that in the cluster file{or_upgrade(plan_input)}.")
         older = [host for host in plan_input.members if plan_input.slurm_of(host) < plan_input.slurm_version]

@@ -113,6 +113,12 @@ ERROR = re.compile(r"\b(?:fatal|error)\b", re.IGNORECASE)
 REFUSED = re.compile(r"\b(?:unable to|cannot|can't|could not|failed|denied)\b", re.IGNORECASE)
 """How lines of trouble read that no level marks, such as slurmd's about a log that it cannot open."""
 
+PASSING = re.compile(
+    r"[Cc]onnect|PersistInit|persist_conn|not respond|slurm_(?:send|receive|msg|unpack)|Failure sending|agent"
+    r"|[Nn]odes? \S+ |JobId|StepId|fed_mgr|default partition not set|pam_slurm_adopt|slurmdbd|slurm_rpc"
+)
+"""What slurmctld logs as an error about other hosts and jobs, or of what sites want, such as no default partition."""
+
 FOLLOWS = re.compile(
     r"error: (?:Couldn't load specified plugin name for .*: Plugin init\(\) callback f|cannot create .* context f)"
 )
@@ -226,6 +232,15 @@ def journal(context: Context, match: str, lines: str, since: float = 0.0) -> str
         # journald may be some seconds late where much is written.
         context.run(["journalctl", "--sync"])
     return context.run(argv).stdout.decode(errors="replace").strip()
+
+
+def complaints(start: Position) -> List[str]:
+    """The errors, each once, that a daemon wrote since a position about the files that it reads."""
+    try:
+        lines = error_lines(written_since(start)) if start.path else []
+    except (OSError, ResourceFailed):
+        return []
+    return list(dict.fromkeys(bare(line) for line in lines if not PASSING.search(line)))[:MOST]
 
 
 def causes(lines: Sequence[str]) -> List[str]:

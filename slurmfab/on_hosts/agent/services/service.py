@@ -203,15 +203,21 @@ class Service(Resource):
 
         Raises ResourceFailed if slurmctld's new process could not read its state.
         """
-        if self.reload and self.unit == slurmctld_state.UNIT:
+        if not self.reload:
+            return False
+        if self.unit == slurmctld_state.UNIT:
             slurmctld_state.require_usable(context)
-        if not self.reload or context.run(self.reload).returncode != 0:
+        from slurmfab.on_hosts.agent.services import daemon_log
+
+        log = daemon_log.position(context, self.unit)
+        if context.run(self.reload).returncode != 0:
             return False
         deadline = time.monotonic() + RELOAD_SECONDS
         while time.monotonic() < deadline:
             shown = show(context, self.unit)
             is_up = shown.get("ActiveState") == "active" and not self.is_silent(main_pid(shown))
             if is_up and self.staleness(context, shown) is None:
+                self.remark_errors(context, log)
                 return True
             time.sleep(0.1)
         return False
@@ -235,6 +241,7 @@ class Service(Resource):
         state = shown.get("ActiveState", "unknown")
         if not shown:
             self.require_its_state(log)
+            self.remark_errors(context, log)
             return
         if state == "inactive" and shown.get("ConditionResult") == "no":
             message = "%s was not started: a condition in its unit file is not met; see: systemctl status %s"
@@ -275,6 +282,14 @@ class Service(Resource):
             except ResourceFailed:
                 pass  # the program is missing, or waits for the daemon
         return seconds >= STAY_SECONDS and not self.answers and not self.is_silent(pid)
+
+    def remark_errors(self, context: Context, log: Position) -> None:
+        """Tell what slurmctld, which goes on all the same, wrote against the files that it has just read."""
+        from slurmfab.on_hosts.agent.services import daemon_log
+
+        found = daemon_log.complaints(log) if self.unit == slurmctld_state.UNIT else []
+        if found:
+            context.remark = "slurmctld logged errors when it read the files: %s" % " | ".join(found)
 
     def require_its_state(self, log: Position) -> None:
         """Make sure that slurmctld, if this is its unit, has not started without its jobs.
