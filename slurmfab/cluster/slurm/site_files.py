@@ -32,6 +32,15 @@ All other files are read at each use: plugstack.conf and cli_filter.lua by comma
 steps, scripts when they run; slurmctld reads job_submit.lua again when it has changed.
 """
 
+ON_NODES = (
+    *("Prolog", "Epilog", "TaskProlog", "TaskEpilog", "HealthCheckProgram", "UnkillableStepProgram", "RebootProgram"),
+)
+ON_CONTROLLERS = (
+    *("PrologSlurmctld", "EpilogSlurmctld", "ResumeProgram", "SuspendProgram", "ResumeFailProgram", "MailProg"),
+    *("SlurmctldPrimaryOnProg", "SlurmctldPrimaryOffProg", "ResvProlog", "ResvEpilog"),
+)
+"""Keys of slurm.conf with programs, by the hosts that run them (slurm.conf(5))."""
+
 _SERVED: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("acct_gather.conf", "job_container.conf", "mpi.conf", OCI, "plugstack.conf", TOPOLOGY), (22, 5)),
     **dict.fromkeys(("cli_filter.lua", "helpers.conf", "scrun.lua"), (24, 5)),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 from slurmfab.base.hostlist import fold
-from slurmfab.base.paths import SLURM_HOME
+from slurmfab.base.paths import PROGRAMS, SLURM_DIRECTORY, SLURM_HOME
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.slurm.render import fill
+from slurmfab.cluster.slurm.site_files import ON_CONTROLLERS, ON_NODES
 from slurmfab.commands.eject.saying import say
 from slurmfab.commands.eject.script import Script, here
 from slurmfab.core.plan.phases import packages, slurm_source
@@ -28,6 +29,9 @@ _FUNCTION = re.compile(r"^(\w+)\(\) \{(.*?^\}\n)", re.MULTILINE | re.DOTALL)  # 
 _WORD = re.compile(r"\w+")
 
 PACKAGES = "/var/cache/ejected-packages"  # where hosts have packages that make-cluster sends them
+
+MADE_OR_PACKAGED = tuple(f"{one}/" for one in (SLURM_DIRECTORY, PROGRAMS, "/bin", "/sbin", "/usr/bin", "/usr/sbin"))
+"""Where programs of slurm.conf are that scripts write, or that packages bring."""
 
 KEY_OF_SLURM, HOST_KEY = "@slurm_key:{host}@", "@host_key:{host}:{kind}@"
 """What stands in a script for the public key of a host's slurm user, and for a host's own of a type."""
@@ -60,7 +64,7 @@ def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
         "hosts": plan.hosts,
         "needed": [host for host in plan.hosts if host in servers],
         "given": given,
-        "unsaid": left(cluster, scripts),
+        "unsaid": left(plan_input, plan, scripts),
         "secrets": secrets,
         "authority": REGISTRY_CA in takes,
     }
@@ -69,7 +73,7 @@ def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
     texts["ssh_config"] = client_config.config_text(route.to_hosts(cluster), {}, Path())
     texts["README.md"] = fill("eject/README.md", about)
     copies = {f"packages/{one.file_name}": one.path for some in sent.values() for one in some}
-    return Ejected(texts, copies, tuple(name for name, _ in given), left(cluster, scripts))
+    return Ejected(texts, copies, tuple(name for name, _ in given), left(plan_input, plan, scripts))
 
 
 def begun(plan_input: PlanInput, sent: Mapping[str, tuple[FiledPackage, ...]]) -> dict[str, Script]:
@@ -78,12 +82,37 @@ def begun(plan_input: PlanInput, sent: Mapping[str, tuple[FiledPackage, ...]]) -
     return {host: Script(made, plan_input.facts[host].packages, names_of(files)) for host, files in sent.items()}
 
 
-def left(cluster: Cluster, scripts: Mapping[str, Script]) -> tuple[str, ...]:
+def left(plan_input: PlanInput, plan: Plan, scripts: Mapping[str, Script]) -> tuple[str, ...]:
     """What no script makes, with the hosts."""
+    cluster = plan_input.cluster
     kinds = dict.fromkeys(kind for script in scripts.values() for kind in script.unsaid)
     hosts = {kind: [host for host, script in scripts.items() if kind in script.unsaid] for kind in kinds}
     bundled = ("the packages of the bundle, of which hosts need a source",) if cluster.bundle else ()
-    return (*(f"{kind.replace('-', ' ')} on {fold(hosts[kind])}" for kind in kinds), *bundled)
+    said = (f"{kind.replace('-', ' ')} on {fold(hosts[kind])}" for kind in kinds)
+    return (*said, *bundled, *of_the_site(plan_input, plan))
+
+
+def of_the_site(plan_input: PlanInput, plan: Plan) -> Iterator[str]:
+    """Yield what the cluster file leaves to the site, so that no script makes it on hosts that lack it."""
+    cluster, conf = plan_input.cluster, plan_input.conf_wanted.settings
+    made = {getattr(resource, "path", "") for host in plan.hosts for _, resource in plan.of_host(host)}
+    if not cluster.hosts_file:
+        yield "names and addresses of the hosts (hosts_file: false)"
+    if not cluster.unix_users and cluster.users:
+        yield f"accounts on hosts of {', '.join(one.name for one in cluster.users)} (unix_users: false)"
+    if cluster.keep_files:
+        yield "Slurm's own files (keep_files: true)"
+    if cluster.slurm.packages == "none":
+        yield "Slurm itself (slurm: {packages: none})"
+    if "auth/jwt" in conf.get("authalttypes", ""):
+        key = conf.get("authaltparameters", "").partition("jwt_key=")[2].partition(",")[0]
+        if key not in made:
+            yield f"the package of auth/jwt, and its key {key} on {fold(cluster.controllers)}"
+    for keys in (ON_NODES, ON_CONTROLLERS, ("PluginDir",)):
+        for key in keys:
+            paths = [one.strip().partition(" ")[0] for one in conf.get(key.lower(), "").split(",")]
+            own = [one for one in paths if one.startswith("/") and not one.startswith(MADE_OR_PACKAGED)]
+            yield from (f"{one} ({key})" for one in own if one not in made)
 
 
 def package_files(plan_input: PlanInput, host: str) -> tuple[FiledPackage, ...]:

@@ -11,6 +11,7 @@ from slurmfab.base.paths import PROGRAMS
 from slurmfab.cluster.inventory.slurm_files import LARGEST_FILE, LARGEST_SUM, MOST_FILES, NAME
 from slurmfab.commands.import_cluster.found import FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.on_hosts.agent.core.reading import as_made
 
 FOLDER = "slurm_files"  # the directory beside the cluster file
 
@@ -31,15 +32,6 @@ MADE_BY_SLURMFAB = "-- Made by slurmfab"  # how a job_submit.lua of slurmfab's b
 LEAST_ALIKE = 2  # as many hosts must have a file alike that the controller has not, before all get it
 
 SCRIPTS = ("prolog", "epilog")  # keys of the cluster file with a directory of scripts, which slurmfab's programs run
-
-ON_NODES = (
-    *("Prolog", "Epilog", "TaskProlog", "TaskEpilog", "HealthCheckProgram", "UnkillableStepProgram", "RebootProgram"),
-)
-ON_CONTROLLERS = (
-    *("PrologSlurmctld", "EpilogSlurmctld", "ResumeProgram", "SuspendProgram", "ResumeFailProgram", "MailProg"),
-    *("SlurmctldPrimaryOnProg", "SlurmctldPrimaryOffProg", "ResvProlog", "ResvEpilog"),
-)
-"""Keys of slurm.conf with programs, by the hosts that run them (slurm.conf(5))."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +130,7 @@ def reason_against(old: OldCluster, name: str, chosen: FoundFile | None, by_host
         ),
         UNUSED: name == JOB_SUBMIT and "lua" not in plugins,
         PACKAGED: name == PLUGSTACK and file.text == PACKAGED_PLUGSTACK,
-        OURS: name == JOB_SUBMIT and file.text.startswith(MADE_BY_SLURMFAB),
+        OURS: name == JOB_SUBMIT and as_made(file.text).startswith(MADE_BY_SLURMFAB),
         f"it differs between hosts ({hosts})": chosen is None and len(texts) > 1,
         (
             f"it is on {fold(by_host)}, and neither on {old.found.controller} nor on most other hosts. To give it to "

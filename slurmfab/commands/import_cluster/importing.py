@@ -16,9 +16,9 @@ from slurmfab.cluster.inventory import lock as locks
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.slurm.site_files import ON_CONTROLLERS, ON_NODES
 from slurmfab.commands.import_cluster import asking, hearing, writing
 from slurmfab.commands.import_cluster.asked import NOT_ASKED, NOTHING, Asked
-from slurmfab.commands.import_cluster.carried import ON_CONTROLLERS, ON_NODES
 from slurmfab.commands.import_cluster.first_lock import first_lock
 from slurmfab.commands.import_cluster.found import Kept, Takeover
 from slurmfab.commands.import_cluster.old_cluster import OldCluster

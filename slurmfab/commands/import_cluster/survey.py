@@ -244,9 +244,8 @@ def changes(settled: Settled, old: OldCluster, known: dict[tuple[str, str], str]
 
     if settled.draft.keep_files:
         if because := [one for one in settled.left if not may_stay(one)]:
-            files = ", ".join(plan_input.rendered)
             yield (
-                f"{files} stay as they are (keep_files), and check-cluster will tell what they say otherwise: "
+                f"{', '.join(plan_input.rendered)} stay as they are (keep_files), and check-cluster will tell what they say otherwise: "
                 f"{told(because)}."
             )
         return
@@ -267,13 +266,13 @@ def changes(settled: Settled, old: OldCluster, known: dict[tuple[str, str], str]
                 plan_input.ignored_keys,
             )
             lines |= dict.fromkeys(one for one in found if not may_stay(one) or one.kind == TEXT)
-    for files, hosts in grouped(pairs).items():
+    for names, hosts in grouped(pairs).items():
         nodes = [host for host in hosts if plan_input.is_compute_node(host)]
         restarts = renewal(plan_input, hosts) or (f"slurmd on {fold(nodes)} restarts." if nodes else "")
-        because = [one for one in lines if one.file in files and one.kind != TEXT]
-        because = because or [one for one in lines if one.file in files]
+        because = [one for one in lines if one.file in names and one.kind != TEXT]
+        because = because or [one for one in lines if one.file in names]
         yield (
-            f"The first deployment will write {', '.join(files)} anew on {fold(hosts)}, and comments and order of the "
+            f"The first deployment will write {', '.join(names)} anew on {fold(hosts)}, and comments and order of the "
             f"hand-made files go, because of these lines: {told(because)}. {restarts}".rstrip()
             + " To leave the files as they are, set keep_files: true; check-cluster tells these lines then."
         )

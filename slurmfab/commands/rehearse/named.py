@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.commands.import_cluster.carried import ON_CONTROLLERS, ON_NODES
+from slurmfab.cluster.slurm.site_files import ON_CONTROLLERS, ON_NODES
 from slurmfab.commands.rehearse.hand_made import stand_in_lines
 
 Shell = Callable[[str, str], str]  # runs a script as root on a host of the twin, and returns what it prints

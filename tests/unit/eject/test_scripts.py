@@ -16,6 +16,7 @@ from slurmfab.commands.eject.saying import SPEAKERS, WITHOUT_COMMANDS, say
 from slurmfab.commands.eject.script import Script, here
 from slurmfab.commands.eject.scripts import Ejected, eject, with_marks
 from slurmfab.core.plan.plan import make_plan
+from slurmfab.on_hosts.agent.core.resource import Context, compare
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.host_names import HostNames
 from slurmfab.on_hosts.agent.kinds import KINDS
@@ -47,10 +48,12 @@ def test_scripts_of_an_example_when_bash_reads_them_then_all_are_right(example: 
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_of_an_example_then_nothing_is_left_out(example: str) -> None:
+def test_of_an_example_then_nothing_is_left_out_but_the_names_that_the_site_gives_its_hosts(example: str) -> None:
     made = ejected(example)
-    assert made.unsaid == ()
-    assert "do not make" not in made.files["README.md"]
+    unsaid = () if planned(example).cluster.hosts_file else ("names and addresses of the hosts (hosts_file: false)",)
+    assert made.unsaid == unsaid
+    assert ("do not make" in made.files["README.md"]) is bool(unsaid)
+    assert not [name for name, text in made.files.items() if "edits here are overwritten" in text]
 
 
 def test_a_kind_without_commands_then_is_named_with_its_hosts() -> None:
@@ -61,6 +64,32 @@ def test_a_kind_without_commands_then_is_named_with_its_hosts() -> None:
     made = eject(wanted, dataclasses.replace(plan, phases=(*plan.phases, other)))
     assert made.unsaid == ("jobs ended on n[1-2]",)
     assert "- jobs ended on n[1-2]" in made.files["README.md"]
+
+
+def test_what_the_site_gives_its_hosts_then_is_named_key_by_key() -> None:
+    known = cluster(
+        f"{THREE_HOSTS}hosts_file: false\nunix_users: false\ndatabase: c1\naccounts: [{{name: physics}}]\n"
+        "users: [{name: ada, accounts: [physics]}]\nslurm_conf:\n  AuthAltTypes: auth/jwt\n"
+        "  AuthAltParameters: jwt_key=/srv/jwt.key\n  HealthCheckProgram: /opt/site/check -v\n  Prolog: /etc/slurm/p\n"
+    )
+    some = plan_input(known, facts_of(known, prepared))
+    assert set(eject(some, make_plan(some, known.hosts)).unsaid) >= {
+        "names and addresses of the hosts (hosts_file: false)",
+        "accounts on hosts of ada (unix_users: false)",
+        "the package of auth/jwt, and its key /srv/jwt.key on c1",
+        "/opt/site/check (HealthCheckProgram)",
+    }
+
+
+def test_a_file_of_a_script_then_says_nothing_of_edits_and_is_the_same_to_slurmfab(tmp_path: Path) -> None:
+    made = "#!/bin/sh\n# Made by slurmfab from the cluster file, for directory; edits here are overwritten. See x(5).\n"
+    _, *lines, _ = here("put", made)
+    assert lines[1] == "# Ejected from the cluster file, for directory of slurmfab. See x(5)."
+    (tmp_path / "x").write_text("\n".join([*lines, ""]))
+    (tmp_path / "x").chmod(0o644)
+    for text, differs in ((made, False), (f"{made}true\n", True)):
+        names = {one.name for one in compare(File("/x", text), Context(str(tmp_path)))}
+        assert ("content" in names) is differs
 
 
 def test_packages_in_files_then_are_copied_and_sent_before_they_are_installed() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Mapping, Optional, Se
 from slurmfab.on_hosts.agent.core.differences import difference, digests, text
 from slurmfab.on_hosts.agent.core.failure_reasons import reason
 from slurmfab.on_hosts.agent.core.language import ENGLISH, SITE_SETTINGS, SYSTEM_PATH
+from slurmfab.on_hosts.agent.core.reading import as_made
 from slurmfab.on_hosts.agent.core.record import Record
 
 if TYPE_CHECKING:
@@ -220,6 +221,10 @@ class Resource(Record):
         """The files and directories that get the label of SELinux's policy (`applying`)."""
         return self.touches(frozenset(self.wanted(context)))
 
+    def folders(self) -> tuple[str, ...]:
+        """The directories whose owner, group or mode converging changes, which the undo store keeps."""
+        return ()
+
     def units(self) -> tuple[str, ...]:
         """The systemd units that converging changes, whose state the undo store keeps."""
         return self.own_units
@@ -279,7 +284,7 @@ def compare(resource: Resource, context: Context) -> tuple[Change, ...]:
     return tuple(
         describe(name, actual.get(name), value, is_secret=name in secrets, key=context.digest_key)
         for name, value in wanted.items()
-        if actual.get(name) != value
+        if actual.get(name) != value and not (isinstance(value, str) and as_made(str(actual.get(name))) == value)
     )
 
 
