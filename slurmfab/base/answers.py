@@ -224,8 +224,11 @@ def _kept() -> core_schema.CoreSchema:
     more = {**dict.fromkeys(("owner", "group", "mode", "other", "link"), _LINE), "whole": _TEXT}
     files = core_schema.list_schema(strict_object(file, more))
     services = core_schema.list_schema(strict_object(service, {}))
+    folder = dict.fromkeys(("directory", "owner", "group"), _LINE)
+    folder |= {"run": _RUN, "mode": core_schema.str_schema(pattern=r"^[0-7]{4}\z")}
+    folders = core_schema.list_schema(strict_object(folder, {}))
     runs = {"runs": core_schema.list_schema(_RUN), "dropped": core_schema.union_schema([_RUN, _NOTHING])}
-    return strict_object({**runs, "files": files, "services": services}, {"last": _LINE})
+    return strict_object({**runs, "files": files, "services": services}, {"last": _LINE, "directories": folders})
 
 
 def _job() -> core_schema.CoreSchema:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,8 +127,22 @@ WAYS = {
 """For each kind, a command on a host after the takeover, and what it prints where the site's way is kept."""
 
 
+LEFT_TO_THE_SITE = {
+    "accounts": ("accounts on hosts of ada, bob (unix_users: false)",),
+    "includes": ("the package of auth/jwt, and its key /var/lib/slurm/slurmctld/jwt_hs256.key on ctl",),
+    "source": ("Slurm itself (slurm: {packages: none})", "/opt/slurm/lib/slurm (PluginDir)"),
+    "scripts": ("/usr/local/sbin/node-health (HealthCheckProgram)",),
+}
+"""What no script of an ejection makes besides the names of hosts, by kind."""
+
 CHANGED = ("accounts", "includes", "own-ids", "own-user", "opt")
 """Kinds on which a change after the takeover is deployed and rolled back."""
+
+ACCESS = (
+    "find $(ls -d /etc/slurm /var/lib /var/log /var/spool /srv /opt 2>/dev/null) -maxdepth 2 -path '*slurmfab*' -prune"
+    " -o -type d -printf '%u:%g %m  %p\\n'"
+)
+DIGESTS = "find /etc/systemd/system /etc/slurm/ /etc/default -type f -exec sha256sum {} +"
 
 OWN_FILES = "sha256sum /etc/slurm/*.conf | grep -v slurmdbd"
 
@@ -145,6 +160,7 @@ class Imported:
         words: what the import printed.
         plan: the plan right after it, as data.
         shown: what that plan printed.
+        access: directories and files that a deployment may touch, before, as `access` has them.
     """
 
     cluster: HandMade
@@ -155,6 +171,7 @@ class Imported:
     words: str
     plan: dict[str, Any]
     shown: str
+    access: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -194,11 +211,12 @@ def imported(
         made = cluster.lab.lab
         admin.has_seen(made, *(host.name for host in made.hosts))
         before = cluster.jobs(), cluster.daemons(), cluster.settings()
+        found = access(cluster)
         options = ("--user", made.spec.ssh_user, "--key", str(made.ssh_key))
         done = succeeded(admin.slurmfab("import", "--hosts", made.host("ctl").address, *options))
         planned = ended(admin.slurmfab("plan", "--json", "plan.json"), 4)
         plan = json.loads((admin.directory / "plan.json").read_text())
-        yield Imported(cluster, admin, *before, words_of(done), plan, words_of(planned))
+        yield Imported(cluster, admin, *before, words_of(done), plan, words_of(planned), found)
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +224,16 @@ def deployed(imported: Imported) -> Deployed:
     """The imported cluster, deployed to for the first time, without an edit."""
     done = report(imported.admin.slurmfab("deploy", "--json", "-"))
     return Deployed(imported, done, imported.cluster.jobs())
+
+
+def access(cluster: HandMade) -> dict[str, str]:
+    """Owners and modes of directories, and digests of units and Slurm's files, by host and path."""
+    lines = {host: cluster.on(host, f"{ACCESS}; {DIGESTS}").splitlines() for host in cluster.hosts}
+    return {
+        f"{host} {path}": told
+        for host, some in lines.items()
+        for told, _, path in (one.partition("  ") for one in some)
+    }
 
 
 def resources(told: dict[str, Any]) -> set[str]:
@@ -334,3 +362,33 @@ def test_a_running_job_of_before_when_it_is_cancelled_then_its_end_is_in_the_his
     cluster.on("ctl", f"scancel {running}")
     done = f"^{running}|CANCELLED" if cluster.accounting else f"^JobId={running} .*CANCELLED"
     cluster.lab.until("ctl", f"{cluster.history_command} | grep -c '{done}'", "1")
+
+
+def test_an_ejection_when_the_site_gives_hosts_more_than_the_file_has_then_says_what_and_claims_no_edits(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    place = tmp_path / "scripts"
+    said = words_of(ended(deployed.imported.admin.slurmfab("eject", "--to", str(place)), 3))
+    kind = deployed.imported.cluster.kind
+    for words in ("names and addresses of the hosts (hosts_file: false)", *LEFT_TO_THE_SITE.get(kind, ())):
+        assert words in " ".join(said.split()), said
+    assert not [path for path in place.rglob("*") if path.is_file() and "are overwritten" in path.read_text()]
+
+
+def test_the_first_deployment_when_it_is_rolled_back_then_all_is_as_found_and_the_cluster_goes_on(
+    deployed: Deployed,
+) -> None:
+    cluster, admin = deployed.imported.cluster, deployed.imported.admin
+    runs = json.loads(admin.slurmfab("history", "--json", "-").stdout)["runs"]
+    assert [one["command"] for one in runs[:2]] == ["import", "deploy"]
+    words = ("--run", runs[1]["run"]) if len(runs) > 2 else ()
+    jobs, daemons = cluster.jobs(), cluster.daemons()
+    shown = ended(admin.slurmfab("rollback", *words, "--dry-run", "--json", "plan.json"), 4)
+    planned = json.loads((admin.directory / "plan.json").read_text())
+    assert any(one.partition(" ")[2].startswith("earlier-directory:") for one in resources(planned)), words_of(shown)
+    done = report(admin.slurmfab("rollback", *words, "--json", "-"))
+    assert resources(done) == resources(planned)
+    found = access(cluster)
+    assert {path: found.get(path) for path in deployed.imported.access} == deployed.imported.access
+    assert (cluster.jobs(), cluster.daemons(), cluster.settings()) == (jobs, daemons, deployed.imported.settings)
+    ended(admin.slurmfab("plan"), 4)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,12 @@ from stock import Stock, in_turn
 
 from slurmfab import lab
 from slurmfab.cluster.inventory import loading
+from slurmfab.lab import network
 
 pytestmark = pytest.mark.lab
 
 SECRET = "Nobody+Learns+Th1s"
+CONF = "/etc/slurm/slurm.conf"
 ALL = ("ctl", "n1", "n2", "n3")
 
 
@@ -63,6 +67,16 @@ def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.
         hosts.on("ctl", f"echo JobCompPass={SECRET} >>/etc/slurm/slurm.conf")
         hosts.on("n2", "sed -i s/KillWait=60/KillWait=90/ /etc/slurm/slurm.conf")
         yield Site(made, tmp_path_factory.mktemp("site"))
+
+
+@contextmanager
+def conf_of_ctl(site: Site, change: str) -> Iterator[None]:
+    """A context in which slurm.conf of ctl, which slurmctld does not read meanwhile, is changed by sed."""
+    site.made.on("ctl", f"cp -a {CONF} /root/was && sed -i '{change}' {CONF}")
+    try:
+        yield
+    finally:
+        site.made.on("ctl", f"mv /root/was {CONF}")
 
 
 def files_of(person: Person) -> dict[str, str]:
@@ -130,6 +144,35 @@ def test_a_first_contact_with_the_cluster_then_is_refused_and_names_the_import(s
     said = " ".join(words_of(done).split())
     assert "the partition debug; the settings of its slurm.conf, which slurmfab did not make" in said
     assert "import --hosts ctl (with the same options of SSH), then deploy with it" in said
+    assert files_of(person) == {}
+
+
+def test_a_controller_by_an_old_key_and_an_alias_of_ssh_then_is_reached_by_the_file_as_it_was_by_the_import(
+    site: Site,
+) -> None:
+    made, person = site.made.lab.lab, site.person("alias")
+    key = f"  User {made.spec.ssh_user}\n  IdentityFile {made.ssh_key}\n"
+    aliases = f"Host head\n  HostName {made.host('ctl').address}\n  HostKeyAlias head\n{key}Host n1 n2\n{key}"
+    (person.home / ".ssh" / "config").write_text(aliases)
+    with conf_of_ctl(site, "s/^SlurmctldHost=ctl/ControlMachine=ctl\\nControlAddr=ctl/"):
+        become = ("--become", "sudo") if made.spec.ssh_user != "root" else ()
+        done = person.slurmfab("import", "--hosts", "head", "--accept-new-host-keys", *become)
+        assert done.returncode == 0, words_of(done)
+        known = loading.load(person.cluster_file).cluster
+        assert known.addresses["ctl"] == made.host("ctl").address
+        ended(person.slurmfab("plan"), 4)
+
+
+def test_a_node_that_slurm_conf_puts_on_the_deployer_then_is_refused_and_nothing_is_connected(site: Site) -> None:
+    person, made = site.person("deployer"), site.made.lab.lab
+    here = str(network.gateway(IPv4Network(f"{made.host('ctl').address}/24", strict=False)))
+    with socket.create_server((here, 22)) as listener, conf_of_ctl(site, f"/^NodeName/s/$/ NodeAddr={here},n2/"):
+        listener.setblocking(False)
+        done = site.run(person, "import", "ctl")
+        assert done.returncode == 2, words_of(done)
+        assert f"names n1 at {here}, which is this machine" in " ".join(words_of(done).split())
+        with pytest.raises(BlockingIOError):
+            listener.accept()
     assert files_of(person) == {}
 
 

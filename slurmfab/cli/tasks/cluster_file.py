@@ -95,8 +95,8 @@ def import_(
 
     Slurm's files, accounts and hardware are read from all hosts that slurm.conf names, and nothing is changed on any of
     them. The cluster file, its lock and the files beside it must not exist yet. A deployment with them keeps jobs,
-    history, accounts, and the site's own settings. Exit codes: 0 written, 1 failed, 2 wrong input, 3 written, but some
-    hosts did not answer; they are in the files as slurm.conf has them.
+    history, accounts, and the site's own settings. Exit codes: 0 written, 1 failed, or written and the plan of it is
+    refused, 2 wrong input, 3 written, but some hosts did not answer; they are in the files as slurm.conf has them.
 
     Examples:
         fab import --hosts ctl

@@ -32,6 +32,7 @@ MOST_RUNS_NAMED = 8  # how many runs an error message names
 
 COUNTED_KINDS = {
     "directory": ("directory", "directories"),
+    "earlier-directory": ("directory", "directories"),
     "group": ("group", "groups"),
     "packages": ("installation of packages", "installations of packages"),
     "packages-former": ("removal of packages", "removals of packages"),

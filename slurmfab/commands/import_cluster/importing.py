@@ -24,7 +24,7 @@ from slurmfab.commands.import_cluster.found import Kept, Takeover
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.import_cluster.survey import survey
 from slurmfab.commands.nodes import discovery
-from slurmfab.core.engine import commands
+from slurmfab.core.engine import commands, record
 from slurmfab.core.engine.report import failures
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output, start
@@ -182,7 +182,8 @@ def refusal_of_plan(known: Inventory, asked: Asked, output: Output) -> tuple[tup
 
     Hosts that were silent to the import are no news.
     """
-    run = start(known, "", output, RunOptions("plan"), password=asked.password)
+    run = start(known, "", output, RunOptions(record.IMPORT), password=asked.password)
+    record.write(run, record.FINISHED)  # what a rollback of the first deployment leads back to
     try:
         report = commands.dry_run(run)
     except SlurmfabError as error:

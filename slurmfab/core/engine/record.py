@@ -34,6 +34,8 @@ MOST_RECORDS = 100  # so many records are kept; the oldest are removed first
 CONVERGING = ("deploy", "rollback")
 """Commands that bring all hosts to the wanted state, also if they find nothing to do."""
 
+IMPORT = "import"  # the command whose record has the cluster as it was found, with all its daemons
+
 UNFINISHED: Final = "unfinished"
 FINISHED: Final = "finished"
 

@@ -25,6 +25,7 @@ KINDS = {
     "dnf-packages": "dnf.dnf_packages:DnfPackages",
     "dnf-packages-former": "dnf.dnf_removals:DnfFormerPackages",
     "dnf-packages-gone": "dnf.dnf_removals:DnfRemovedPackages",
+    "earlier-directory": "undo.restored_file:EarlierDirectory",
     "earlier-files": "undo.restored_file:EarlierFiles",
     "earlier-logins": "undo.restored_file:EarlierLogins",
     "earlier-mounts": "mounts.earlier_mounts:EarlierMounts",

@@ -138,6 +138,16 @@ def test_a_run_that_changes_nothing_stores_nothing(root: Path, dry_run: bool) ->
     assert snapshot(root) == before
 
 
+def test_owner_and_mode_of_a_directory_before_the_first_run_that_changes_it_are_told(root: Path) -> None:
+    (root / "var/spool/x").mkdir(parents=True)
+    (root / "var/spool/x").chmod(0o757)
+    during(root, FIRST, Directory("/var/spool/x"))
+    during(root, SECOND, Directory("/var/spool/x", mode=0o700))
+    (one,) = told(root)["directories"]
+    assert (one["directory"], one["mode"], one["run"]) == ("/var/spool/x", "0757", FIRST)
+    assert [one["mode"] for one in told(root, since=SECOND)["directories"]] == ["0755"]
+
+
 def test_resources_that_are_not_files_or_services_are_not_stored(root: Path) -> None:
     during(root, FIRST, Directory("/var/spool/x"))
     assert not (root / SHELF).exists()

@@ -42,7 +42,7 @@ from slurmfab.on_hosts.agent.slurm.files import SlurmFiles
 from slurmfab.on_hosts.agent.slurm.shared_files import SharedFiles
 from slurmfab.on_hosts.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.on_hosts.agent.slurm.state import SlurmState
-from slurmfab.on_hosts.agent.undo.restored_file import EarlierLogins, Restored
+from slurmfab.on_hosts.agent.undo.restored_file import EarlierDirectory, EarlierLogins, Restored
 
 UNITS = {"slurmctld": ("controller",), "slurmd": ("compute",), "munge": ("controller", "database", "compute", "login")}
 """The roles that need each daemon; daemons in the order in which they are stopped."""
@@ -393,6 +393,14 @@ def nodes(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     return daemons.nodes(rollback, host) if rollback.was_deployed else ()
 
 
+def earlier_directories(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Owners and modes of directories as before, once no daemon needs others."""
+    return tuple(
+        EarlierDirectory(one.path, one.owner, one.group, int(one.mode, 8))
+        for one in rollback.undo_state(host).directories
+    )
+
+
 def guarded(main: str, paths: Iterable[str]) -> Planned:
     """The restoration of files that decide who may log in; another login has to pass it. `main`: names the others."""
 
@@ -430,6 +438,7 @@ PHASES = (
     phase("slurmctld", if_it_runs("slurmctld", daemons.slurmctld), controller_first=True),
     phase("slurmd", if_it_runs("slurmd", daemons.slurmd)),
     phase("slurmctld start", if_it_runs("slurmctld", daemons.start), controller_first=True),
+    phase("directories", earlier_directories),
     phase("former scripts", former_scripts),
     phase("database stop", database_gone),
     phase("munge stop", munge_gone),

@@ -39,6 +39,16 @@ class SavedService:
 
 
 @dataclass(frozen=True)
+class SavedDirectory:
+    """Who could do what with a directory before a run."""
+
+    path: str  # absolute path
+    owner: str
+    group: str
+    mode: str  # in octal digits
+
+
+@dataclass(frozen=True)
 class UndoState:
     """The state of a host before a run, from its undo store."""
 
@@ -46,6 +56,7 @@ class UndoState:
     files: tuple[SavedFile, ...] = ()
     # units that this run or a later one changed, as they were before the first change
     services: tuple[SavedService, ...] = ()
+    directories: tuple[SavedDirectory, ...] = ()  # directories that were there, likewise
     runs: tuple[str, ...] = ()  # ids of this run and of later ones that are in the undo store
     dropped: str = ""  # id of the newest run that was removed from the undo store; empty if there is none
 
@@ -75,6 +86,10 @@ def from_answer(answer: Mapping[str, Any]) -> UndoState:
             for one in answer["files"]
         ),
         tuple(SavedService(one["unit"], one["run"], one["enabled"], one["running"]) for one in answer["services"]),
+        tuple(
+            SavedDirectory(one["directory"], one["owner"], one["group"], one["mode"])
+            for one in answer.get("directories", ())
+        ),
         tuple(answer["runs"]),
         answer["dropped"],
     )

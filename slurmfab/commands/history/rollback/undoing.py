@@ -26,7 +26,7 @@ from slurmfab.core.engine import converge as deployment
 from slurmfab.core.engine import file_writing, planning, record, session
 from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.plan_text import overview, plan_text, slurm_part
-from slurmfab.core.engine.record import CONVERGING, Record
+from slurmfab.core.engine.record import CONVERGING, IMPORT, Record
 from slurmfab.core.engine.report import UNKNOWN, Step
 from slurmfab.core.engine.requests import gather
 from slurmfab.core.engine.run import Run, RunHooks, RunOptions
@@ -149,7 +149,8 @@ def target_before(records: Sequence[Record], undone: Record) -> Target:
     if undone.cluster_file is None and undone.ended:
         raise InputError(f"{undone.run} cannot be undone: that slurmfab had no undo store on hosts yet.")
     refuse_other_data(records, undone)
-    earlier = [record for record in records if record.run < undone.run]
+    # An import changes no host, so that a rollback to before it is one to what it found.
+    earlier = [one for one in records if one.run < undone.run or (one is undone and one.command == IMPORT)]
     if not earlier:
         why = f"{undone.run} was the first run, so the hosts go back to before it; the cluster file is not changed."
         return Target(undone.run, was_deployed=False, why=why)
@@ -172,9 +173,9 @@ def refuse_unnamed(target: Target) -> None:
     """Refuse, by InputError, the state before the first run, which takes the cluster down, unless named."""
     if target.cluster_file is None and not target.was_deployed:
         raise InputError(
-            f"{target.undone} made the cluster. To undo it takes the cluster down: daemons stop, and Slurm's files "
-            f"and keys are removed. If this is intended, name the run: {FAB} rollback --run {target.undone}. "
-            "Nothing was changed."
+            f"{target.undone} was the first deployment. To undo it takes a cluster that it made down: daemons that did "
+            "not run before stop, and files and keys of Slurm's that were not there are removed. If this is intended, "
+            f"name the run: {FAB} rollback --run {target.undone}. Nothing was changed."
         )
 
 
@@ -394,7 +395,7 @@ def carry_out(run: Run, undoing: Undoing) -> None:
     if not run.steps and not has_written and not run.failed_hosts:
         run.progress.line(
             "All is as it was before."
-            if any(one.files or one.services for one in rollback_input.undo_states.values())
+            if any(one.files or one.services or one.directories for one in rollback_input.undo_states.values())
             else nothing_to_undo(undoing.undone)
         )
     if run.failed_hosts:

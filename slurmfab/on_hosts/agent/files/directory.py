@@ -48,6 +48,10 @@ class Directory(Resource):
         """The directory, unless it is right as it is."""
         return () if self.kept else (self.path,)
 
+    def folders(self) -> Tuple[str, ...]:
+        """The directory itself."""
+        return (self.path,)
+
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Owner, group and mode, and no directory above that keeps the owner out."""
         way = {} if self.owner == "root" and not self.for_root else {"way": None}

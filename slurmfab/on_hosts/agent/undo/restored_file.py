@@ -1,4 +1,4 @@
-"""Files, links and logins with the state that they had before a run, from this host's undo store."""
+"""Files, links, directories and logins with the state that they had before a run, from this host's undo store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Callable, ClassVar, Dict, Iterator, List, Tuple
 from slurmfab.on_hosts.agent.core import replace
 from slurmfab.on_hosts.agent.core.host_paths import FIREWALL_RULES, SSSD_CONF
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State, compare
+from slurmfab.on_hosts.agent.core.safe_paths import open_folder
 from slurmfab.on_hosts.agent.files import firewall_rules, pam_modules
 from slurmfab.on_hosts.agent.identities.users_and_groups import access_of, gid_of, uid_of
 from slurmfab.on_hosts.agent.services import login_guard
@@ -107,6 +108,39 @@ class Restored(Resource):
 def number(context: Context, account: str, find: Callable[[Context, str], int]) -> int:
     """The UID or GID for an owner or group of an entry, which is a number if it had no name."""
     return int(account) if account.isdigit() else find(context, account)
+
+
+class EarlierDirectory(Resource):
+    """A directory with the owner, group and mode that it had before a run; one that is gone stays away."""
+
+    kind: ClassVar[str] = "earlier-directory"
+    named_by: ClassVar[str] = "path"
+    path: str  # absolute path
+    owner: str  # a name, or a number that had none; so is `group`
+    group: str
+    mode: int
+
+    def folders(self) -> Tuple[str, ...]:
+        """The directory itself."""
+        return (self.path,)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Owner, group and mode before the run."""
+        return {"owner": self.owner, "group": self.group, "mode": "%04o" % self.mode}
+
+    def actual(self, context: Context) -> State:
+        """The same as found. Raises ResourceFailed if the way there leads through a link of another user."""
+        try:
+            with open_folder(context.path(self.path)) as folder:
+                return access_of(context, folder.status, self.owner, self.group)
+        except (FileNotFoundError, NotADirectoryError):
+            return self.wanted(context)
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Give it back; ResourceFailed without the owner or group."""
+        uid, gid = number(context, self.owner, uid_of), number(context, self.group, gid_of)
+        with open_folder(context.path(self.path)) as folder:
+            folder.set_access(uid, gid, self.mode)
 
 
 BEFORE = "as before this run"

@@ -1,6 +1,6 @@
 """The undo store of a host: the state of files and services before each run, so that runs can be undone.
 
-    /var/lib/slurmfab/kept/RUN/manifest   a JSON line for each file and service, written before it is changed
+    /var/lib/slurmfab/kept/RUN/manifest   a JSON line for each file, directory and service, written before it is changed
     /var/lib/slurmfab/kept/RUN/0 1 2 …    copies of the files, each with its file's owner and mode
 
 The copy of a file is flushed to the disk before its line in the manifest, and the line before the file is changed. So
@@ -25,7 +25,7 @@ from slurmfab.on_hosts.agent.core.host_lock import LOCK
 from slurmfab.on_hosts.agent.core.included_files import whole
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed
-from slurmfab.on_hosts.agent.core.safe_paths import Folder, open_parent
+from slurmfab.on_hosts.agent.core.safe_paths import Folder, open_folder, open_parent
 from slurmfab.on_hosts.agent.identities.users_and_groups import group_name, user_name
 from slurmfab.on_hosts.agent.services.service import ENABLED, RUNS, show
 
@@ -58,23 +58,27 @@ def checked(run: str) -> str:
 
 
 def keep(resource: Resource, context: Context, differing: frozenset[str]) -> None:
-    """Store the files and services that a resource will change, each once per run.
+    """Store the files, directories and services that a resource will change, each once per run.
 
     `resource`: the resource that will be converged next. `context`: the request's context; nothing is stored for a run
     without an id. Raises ResourceFailed if the state cannot be stored, so the resource must not be converged.
     """
     paths, units = resource.touches(differing), resource.units()
-    if not context.run_id or not (paths or units):
+    folders = {path: access for path in resource.folders() if (access := access_to(context, path))}
+    if not context.run_id or not (paths or folders or units):
         return
     try:
         folder = run_folder(context)
         known = entries(context, context.run_id)
-        has_path, has_unit = ({entry.get(key) for entry in known} for key in ("path", "unit"))
+        has_path, has_folder, has_unit = ({entry.get(key) for entry in known} for key in ("path", "directory", "unit"))
         blobs = itertools.count(len(known))
         for path in paths:
             if path not in has_path:
                 is_secret = resource.holds_secret(path)
                 append(folder, store_file(context, os.path.join(folder, str(next(blobs))), path, is_secret))
+        for path, access in folders.items():
+            if path not in has_folder:
+                append(folder, {"directory": path, **access})
         for unit in units:
             if unit not in has_unit:
                 shown = show(context, unit)
@@ -83,6 +87,20 @@ def keep(resource: Resource, context: Context, differing: frozenset[str]) -> Non
     except OSError as error:
         message = "nothing was changed, because the state before cannot be stored below %s: %s"
         raise ResourceFailed(message % (DIRECTORY, reason(error))) from error
+
+
+def access_to(context: Context, path: str) -> Entry:
+    """Owner, group and mode of a directory, which may be behind root's link; empty where there is none."""
+    try:
+        with open_folder(context.path(path)) as found:
+            status = found.status
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {
+        "owner": user_name(context, status.st_uid),
+        "group": group_name(context, status.st_gid),
+        "mode": "%04o" % (status.st_mode & 0o7777),
+    }
 
 
 def run_folder(context: Context) -> str:
@@ -231,7 +249,7 @@ def content_of(context: Context, run: str, entry: Entry) -> Optional[bytes]:
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
-    """The state before a run, of all files and services that this run and later ones changed on this host.
+    """The state before a run, of all files, directories and services that this run and later ones changed on this host.
 
     Args:
         request: `since`: the id of the run; by default the oldest one.
@@ -242,7 +260,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         the oldest of these runs that changed it, with its id as `run`. Of files, `content` is `None` for secrets and
         for bytes that are not UTF-8, and `same` tells whether the file has that content now; `whole` is the text of a
         file of Slurm's that includes others, with these. Of a link, `link` is where it led, `content` the text that is
-        there now, if all users can read it. Of services, `enabled` and `running` are booleans.
+        there now, if all users can read it. Of services, `enabled` and `running` are booleans. `directories` likewise,
+        those that were there, with `owner`, `group` and `mode`.
 
     Raises:
         ResourceFailed: `since` is not the id of a run.
@@ -251,10 +270,13 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     found = [run for run in runs(context) if run >= since]
     files: Dict[str, Entry] = {}
     services: Dict[str, Entry] = {}
+    directories: Dict[str, Entry] = {}
     for run in found:
         for entry in entries(context, run):
             if "path" in entry and entry["path"] not in files:
                 files[entry["path"]] = file_answer(context, run, entry)
+            elif "directory" in entry:
+                directories.setdefault(entry["directory"], {**entry, "run": run})
             elif "unit" in entry:
                 is_on, is_up = entry.get("enabled") in ENABLED, entry.get("running") in RUNS
                 services.setdefault(entry["unit"], {**entry, "enabled": is_on, "running": is_up, "run": run})
@@ -263,6 +285,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         "last": "".join(filter(str.isprintable, read_text(context.path(LOCK))))[:MOST_HOLDER],
         "dropped": dropped(context),
         "files": list(files.values()),
+        "directories": list(directories.values()),
         "services": list(services.values()),
     }
 

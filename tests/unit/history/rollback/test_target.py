@@ -97,6 +97,15 @@ def test_undoing_the_first_run_does_not_change_the_cluster_file() -> None:
     assert undoing.inventory_then(target, PRESENT) == PRESENT
 
 
+def test_undoing_the_first_deployment_after_an_import_leads_to_what_was_found_and_leaves_the_daemons() -> None:
+    records = [ran(1, "import", ""), ran(2), ran(3)]
+    assert undoing.target_latest(records[:2]) == records[1]
+    for undone in records[:2]:  # an import changed no host, so that this is the same
+        target = undoing.target_before(records, undone)
+        assert (target.cluster_file, target.was_deployed) == (records[0].cluster_file, True)
+        undoing.refuse_unnamed(target)
+
+
 def test_the_run_that_made_the_cluster_is_undone_only_by_name() -> None:
     records = [ran(1), ran(2)]
     with pytest.raises(InputError, match=f"If this is intended, name the run: fab rollback --run {records[0].run}"):
