@@ -71,13 +71,14 @@ def is_link_local(text: str) -> bool:
 
 
 def is_loopback(text: str) -> bool:
-    """Whether a name or an address means the host itself on which it stands.
+    """Whether a name or an address means the host itself on which it stands, as 0.0.0.0 does to who connects there.
 
     >>> is_loopback("LocalHost.localdomain"), is_loopback("127.0.1.1"), is_loopback("::1"), is_loopback("n1")
     (True, True, True, False)
     """
     if family(text) != NO_ADDRESS:
-        return parsed(canonical(text)).is_loopback
+        address = parsed(canonical(text))
+        return address.is_loopback or address.is_unspecified
     return text.lower().partition(".")[0] in OWN_NAMES
 
 

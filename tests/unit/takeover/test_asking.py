@@ -181,7 +181,7 @@ def test_machines_alone_that_call_themselves_localhost_then_are_several_clusters
         member_of("a,b", files)
 
 
-@pytest.mark.parametrize("here", ["127.0.0.1", "::1", "127.1.2.3"])
+@pytest.mark.parametrize("here", ["127.0.0.1", "::1", "127.1.2.3", "0.0.0.0", "::ffff:127.0.0.1"])
 def test_a_host_that_another_one_puts_on_this_machine_then_is_refused_before_anything_is_connected(
     monkeypatch: pytest.MonkeyPatch, here: str
 ) -> None:
