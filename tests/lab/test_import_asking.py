@@ -20,6 +20,7 @@ from lying_agent import honest_again, make_liar
 from stock import Stock, in_turn
 
 from slurmfab import lab
+from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory import loading
 from slurmfab.lab import network
 
@@ -160,7 +161,12 @@ def test_a_controller_by_an_old_key_and_an_alias_of_ssh_then_is_reached_by_the_f
         assert done.returncode == 0, words_of(done)
         known = loading.load(person.cluster_file).cluster
         assert known.addresses["ctl"] == made.host("ctl").address
-        ended(person.slurmfab("plan"), 4)
+        plan = json.loads(ended(person.slurmfab("plan", "--json", "-"), 4).stdout)
+        told = [
+            (step["host"], one["id"]) for step in plan["steps"] for one in step["outcomes"] if one["status"] != "ok"
+        ]
+        written = [host for host, resource in told if resource.startswith("slurm-files:")]
+        assert f"will write slurm.conf anew on {fold(written)}," in " ".join(words_of(done).split())
 
 
 def test_a_node_that_slurm_conf_puts_on_the_deployer_then_is_refused_and_nothing_is_connected(site: Site) -> None:

@@ -257,14 +257,8 @@ def changes(settled: Settled, old: OldCluster, known: dict[tuple[str, str], str]
         written = tuple(name for name in plan_input.rendered if wanted.get(name, "") != present.get(name, ""))
         pairs += [(written, host)] if written else []
         for name in written:
-            found = of_file(
-                name,
-                present.get(name, ""),
-                wanted[name],
-                plan_input.is_same_host,
-                wanted[MAIN],
-                plan_input.ignored_keys,
-            )
+            texts = present.get(name, ""), wanted.get(name, "")
+            found = of_file(name, *texts, plan_input.is_same_host, wanted[MAIN], plan_input.ignored_keys)
             lines |= dict.fromkeys(one for one in found if not may_stay(one) or one.kind == TEXT)
     for names, hosts in grouped(pairs).items():
         nodes = [host for host in hosts if plan_input.is_compute_node(host)]
