@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import paramiko
 import pytest
 from support import FakeHosts, host_facts
 
@@ -23,6 +24,7 @@ from slurmfab.commands.nodes.discovery import (
     refuse_unknown_keys,
     text_of,
 )
+from slurmfab.hosts import route
 from slurmfab.hosts.host_keys import HostKey, PinnedKey
 from slurmfab.hosts.route import Route
 
@@ -182,3 +184,14 @@ def test_python3_is_installed_on_no_host_if_another_one_must_not_be_touched() ->
     assert (judged, hosts.installed) == ([("n2",)], [])
     facts, failed = introduce_all(hosts, lambda _: None)  # type: ignore[arg-type]
     assert (list(facts), failed, sorted(hosts.installed)) == (["n1", "n2", "n3"], {}, ["n1", "n3"])
+
+
+def test_an_alias_of_ssh_config_that_leads_another_way_than_the_name_stays_the_endpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = paramiko.SSHConfig.from_text(
+        "Host head\n  User eve\n  ProxyJump bastion\nHost plain\n  HostName 10.0.0.7\n"
+    )
+    monkeypatch.setattr(route, "ssh_config", lambda: known)
+    assert Met("head").discovered().endpoint == "head"
+    assert Met("plain").discovered().endpoint == ""

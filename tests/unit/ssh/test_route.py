@@ -72,6 +72,20 @@ def test_an_endpoint_can_be_a_name_that_ssh_config_gives_another_address() -> No
     assert to_host("n2", ssh, "10.0.0.2", said).address == "10.8.8.8"
 
 
+def test_an_endpoint_that_ssh_config_knows_has_its_user_port_and_jump_host() -> None:
+    known = config(
+        "Host head\n  HostName 10.9.9.9\n  User eve\n  Port 2200\n  ProxyJump bastion\nHost ctl\n  Port 22\n"
+    )
+    way = to_host("n1", Ssh(endpoints={"n1": "head"}), "10.0.0.1", known)
+    assert (way.address, way.user, way.port, way.gateway and way.gateway.address) == (
+        "10.9.9.9",
+        "eve",
+        2200,
+        "bastion",
+    )
+    assert to_host("ctl", Ssh(endpoints={"ctl": "head"}), "", known).port == 22, "what it says of the name comes first"
+
+
 def test_what_an_endpoint_leaves_out_is_said_by_the_section() -> None:
     way = to_host("n1", Ssh(user="admin", port=2200, endpoints={"n1": "127.0.0.1"}), "10.0.0.1", NOTHING)
     assert way == Route("n1", "127.0.0.1", "admin", 2200)
