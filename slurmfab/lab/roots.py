@@ -119,10 +119,12 @@ def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
                     host.root,
                     state.spec.hostname(name),
                     state.layout.ssh_key.with_suffix(".pub").read_text(),
+                    like=ubuntu_like.LIKES[state.spec.like],
                     addresses=addresses,
                     gateway=str(gateway(IPv4Network(state.network))) if is_routed else "",
                     resolver=resolver_text(),
                     password=state.layout.sudo_password.read_text().strip() if state.spec.sudo_password else "",
+                    is_bare=name == state.spec.host_names[-1],
                 )
             else:
                 _let_in(state, host)

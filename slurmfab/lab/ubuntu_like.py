@@ -25,7 +25,9 @@ class Like:
 
     suite: str
     codename: str
+    nickname: str
     packages: tuple[str, ...]
+    files: Mapping[str, str]  # texts of this release alone, as `FILES`
     rust: bool = False  # whether sudo and coreutils are those in Rust
 
 
@@ -38,19 +40,36 @@ PACKAGES = (
 """Packages that Ubuntu's server has from the start, and those for a mount like snapd's."""
 
 LIKES: Mapping[str, Like] = {
-    "ubuntu-24.04": Like("trixie", "noble", (*PACKAGES, "systemd-timesyncd")),
-    "ubuntu-26.04": Like("sid", "resolute", (*PACKAGES, "chrony", "sudo-rs", "rust-coreutils"), rust=True),
+    "ubuntu-24.04": Like(
+        *("trixie", "noble", "Noble Numbat", (*PACKAGES, "systemd-timesyncd")),
+        files={"etc/sysctl.d/10-ptrace.conf": "kernel.yama.ptrace_scope = 1\n"},
+    ),
+    "ubuntu-26.04": Like(
+        *("sid", "resolute", "Resolute Raccoon", (*PACKAGES, "chrony", "sudo-rs", "rust-coreutils")),
+        files={
+            "usr/lib/sysctl.d/55-ptrace.conf": "kernel.yama.ptrace_scope = 1\n",
+            "usr/lib/sysctl.d/55-network-security.conf": "net.ipv4.conf.all.rp_filter = 2\n",
+            "usr/lib/sysctl.d/55-map-count.conf": "vm.max_map_count = 1048576\n",
+            "usr/lib/sysctl.d/55-kernel-hardening.conf": "kernel.kptr_restrict = 1\n",
+        },
+        rust=True,
+    ),
 }
 
 OS_RELEASE = """\
 PRETTY_NAME="STAND-IN of a slurmfab lab for Ubuntu {version} LTS: Debian {suite}"
 NAME="Ubuntu"
 VERSION_ID="{version}"
-VERSION="{version} LTS (stand-in)"
+VERSION="{version} LTS ({nickname})"
 VERSION_CODENAME={suite}
 ID=ubuntu
 ID_LIKE=debian
+HOME_URL="https://www.ubuntu.com/"
+SUPPORT_URL="https://help.ubuntu.com/"
+BUG_REPORT_URL="https://bugs.launchpad.net/ubuntu/"
+PRIVACY_POLICY_URL="https://www.ubuntu.com/legal/terms-and-policies/privacy-policy"
 UBUNTU_CODENAME={codename}
+LOGO=ubuntu-logo
 """
 
 CLOUD = """\
@@ -74,6 +93,8 @@ ssh_genkeytypes: []
 
 RSYSLOG_CONF = """\
 module(load="imuxsock")
+module(load="imklog" permitnonkernelfacility="on")
+$RepeatedMsgReduction on
 $FileOwner syslog
 $FileGroup adm
 $FileCreateMode 0640
@@ -103,16 +124,42 @@ z /var/log/syslog 0640 syslog adm -
 
 PERIODIC = 'APT::Periodic::Update-Package-Lists "1";\nAPT::Periodic::Unattended-Upgrade "1";\n'
 
-ESM = "/usr/lib/ubuntu-advantage/apt-esm-hook"
-ESM_CONF = f'APT::Install::Post-Invoke-Success {{ "[ ! -f {ESM} ] || {ESM} post-invoke-success || true"; }};\n'
-ESM_HOOK = """\
-#!/bin/sh
-# STAND-IN: the news of Ubuntu Pro between the lines of apt-get.
-echo
-echo "Get more security updates through Ubuntu Pro with 'esm-apps' enabled:"
-echo "  libslurm39 slurm-client slurmd"
-echo "Learn more about Ubuntu Pro at https://ubuntu.com/pro"
+UPGRADES = """\
+Unattended-Upgrade::Allowed-Origins {
+    "${distro_id}:${distro_codename}";
+    "${distro_id}:${distro_codename}-security";
+    "${distro_id}ESMApps:${distro_codename}-apps-security";
+    "${distro_id}ESM:${distro_codename}-infra-security";
+};
 """
+
+NEEDRESTART = "/usr/lib/needrestart/apt-pinvoke"
+NEEDRESTART_CONF = f'DPkg::Post-Invoke {{ "test ! -x {NEEDRESTART} || {NEEDRESTART} -r a || true"; }};\n'
+"""Ubuntu's hook says `-m u`, with which its needrestart restarts daemons, whatever NEEDRESTART_MODE says. Debian's
+knows no such mode, and does the same with `-r a`."""
+
+ESM = "apt-news.service esm-cache.service"
+ESM_CONF = f'APT::Update::Pre-Invoke {{ "systemctl start --no-block {ESM} >/dev/null 2>&1 || true"; }};\n'
+ESM_UNIT = """\
+[Unit]
+Description=STAND-IN: news of Ubuntu Pro, which apt alone shows
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/true
+"""
+
+HOSTS = """\
+127.0.0.1 localhost
+
+::1 ip6-localhost ip6-loopback
+fe00::0 ip6-localnet
+ff02::1 ip6-allnodes
+ff02::2 ip6-allrouters
+"""
+"""/etc/hosts of a cloud image, which does not name the host."""
+
+IMAGE = "etc/ssh/sshd_config.d/60-cloudimg-settings.conf"
+"""A file of cloud images alone."""
 
 # Not before local-fs.target, as other mounts are: it needs /dev/fuse, which systemd-tmpfiles makes after that.
 SNAP = """\
@@ -143,16 +190,17 @@ FILES = {
     "usr/lib/systemd/system/rsyslog.service.d/user.conf": "[Service]\nCapabilityBoundingSet=CAP_SETUID CAP_SETGID\n",
     "usr/lib/tmpfiles.d/00rsyslog.conf": RSYSLOG_TMPFILES,
     "etc/apt/apt.conf.d/20auto-upgrades": PERIODIC,
+    "etc/apt/apt.conf.d/50unattended-upgrades": UPGRADES,
     "etc/apt/apt.conf.d/20apt-esm-hook.conf": ESM_CONF,
-    ESM[1:]: ESM_HOOK,
-    "etc/needrestart/conf.d/ubuntu.conf": "$nrconf{restart} = 'a';\n1;\n",
+    **{f"usr/lib/systemd/system/{unit}": ESM_UNIT for unit in ESM.split()},
+    "etc/apt/apt.conf.d/99needrestart": NEEDRESTART_CONF,
+    IMAGE: "PasswordAuthentication no\n",
     "etc/systemd/system/snap-core24-1.mount": SNAP,
     # Of the lab: its hosts have no udev, which this unit tells of the network at boot.
     "etc/systemd/system/netplan-configure.service.d/lab.conf": "[Service]\nExecStartPost=\n",
     "usr/lib/systemd/resolved.conf.d/ubuntu.conf": "[Resolve]\nLLMNR=no\nMulticastDNS=no\n",
     "etc/environment": f'PATH="{PATHS}"\n',
     "etc/sudoers.d/snap": f'Defaults use_pty\nDefaults secure_path="{SECURE}"\n',
-    "etc/sysctl.d/10-ptrace.conf": "kernel.yama.ptrace_scope = 1\n",
 }
 """Texts of Ubuntu's, by path below the root directory."""
 
@@ -176,9 +224,9 @@ inside apt-get -qq -o Dir::State::lists=/var/lib/lab-lists update
 inside apt-get -qq -y -o Dir::State::lists=/var/lib/lab-lists --no-install-recommends install "$@" >/dev/null
 inside useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin syslog
 inside usermod --append --groups adm syslog
-inside groupadd --system lxd
+for group in admin lxd netdev; do inside groupadd --system --force $group; done
+sed -i '/^%sudo/i %admin ALL=(ALL) ALL' "$root/etc/sudoers"
 cp -R "$place/files/." "$root/"
-chmod 755 "$root@ESM@"
 chmod 440 "$root/etc/sudoers.d/snap"
 mkdir -p "$root/snap/core24/1" "$root/var/lib/snapd/snaps" "$root/snap/bin"
 inside mksquashfs /usr/share/common-licenses /var/lib/snapd/snaps/core24_1.snap -quiet -no-progress >/dev/null
@@ -188,21 +236,27 @@ for unit in @UNMASKED@; do rm -f "$root/etc/systemd/system/$unit"; done
 inside systemctl --quiet disable ssh.service
 inside systemctl --quiet enable ssh.socket systemd-networkd systemd-resolved snap-core24-1.mount
 if [ "$rust" = yes ]; then
-    inside dpkg-divert --quiet --local --rename --divert /usr/bin/sudo.ws --add /usr/bin/sudo
-    ln -s ../lib/cargo/bin/sudo "$root/usr/bin/sudo"
-    inside dpkg-divert --quiet --local --rename --divert /usr/sbin/visudo.ws --add /usr/sbin/visudo
-    ln -s ../lib/cargo/bin/visudo "$root/usr/sbin/visudo"
+    divert() { inside dpkg-divert --quiet --local --rename --divert "$2" --add "$1"; }
+    for one in bin/sudo sbin/visudo bin/cvtsudoers bin/sudoreplay sbin/sudo_sendlog; do
+        divert /usr/$one /usr/$one.ws
+    done
+    inside update-alternatives --quiet --install /usr/bin/sudo sudo /usr/lib/cargo/bin/sudo 50 \
+        --slave /usr/sbin/visudo visudo /usr/lib/cargo/bin/visudo
+    inside update-alternatives --quiet --install /usr/bin/sudo sudo /usr/bin/sudo.ws 40 \
+        --slave /usr/sbin/visudo visudo /usr/sbin/visudo.ws
     for one in $(inside ls /usr/lib/cargo/bin/coreutils); do
-        case $one in cp | mv | rm) continue ;; esac
-        [ -e "$root/usr/bin/$one" ] || continue
-        inside dpkg-divert --quiet --local --rename --divert "/usr/bin/gnu$one" --add "/usr/bin/$one"
+        from=bin
+        [ "$one" != chroot ] || from=sbin
+        [ -e "$root/usr/$from/$one" ] || continue
+        case $one in cp | df | mv | rm | true) ln -s "$one" "$root/usr/bin/gnu$one" && continue ;; esac
+        divert "/usr/$from/$one" "/usr/bin/gnu$one"
         ln -s "../lib/cargo/bin/coreutils/$one" "$root/usr/bin/$one"
     done
 fi
 rm -rf "$root/var/lib/lab-lists" "$root/usr/sbin/policy-rc.d"
 umount "$root/proc" "$root"
 rm -rf "$place/upper/var/cache/apt" "$place/upper/var/lib/apt/lists"
-""".replace("@UNMASKED@", UNMASKED).replace("@ESM@", ESM)
+""".replace("@UNMASKED@", UNMASKED)
 """Shell script that makes the overlay on Debian's base tree. The package lists and the apt cache stay the tree's."""
 
 
@@ -214,21 +268,32 @@ def suite_and_user(name: str) -> tuple[str, str]:
 def write_files(name: str, folder: Path) -> None:
     """Write the texts of a look-alike below a directory."""
     like = LIKES[name]
-    release = OS_RELEASE.format(version=name.removeprefix("ubuntu-"), suite=like.suite, codename=like.codename)
-    for path, text in {**FILES, "usr/lib/os-release": release}.items():
+    words = {"suite": like.suite, "codename": like.codename, "nickname": like.nickname}
+    release = OS_RELEASE.format(version=name.removeprefix("ubuntu-"), **words)
+    for path, text in {**FILES, **like.files, "usr/lib/os-release": release}.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
 
 def seed(
-    root: Path, name: str, key: str, *, addresses: Iterable[str], gateway: str, resolver: str, password: str
+    root: Path,
+    name: str,
+    key: str,
+    *,
+    like: Like,
+    addresses: Iterable[str],
+    gateway: str,
+    resolver: str,
+    password: str,
+    is_bare: bool,
 ) -> None:
     """Write what cloud-init finds at the first boot of a host, as a cloud gives it, or Ubuntu's installer.
 
     `key`: the public key that lets the user in. `gateway`: empty for none. `resolver`: text like that of resolv.conf.
     `password`: what sudo asks for on a machine that was installed from the ISO image; empty on one of a cloud. The
     installer's user is in the group sudo; its hosts file and the hostname stay, and cloud-init does not run again.
+    `is_bare`: whether a cloud says nothing of the hosts file, which then does not name the host, and of passwords.
     """
     lengths = {4: 24, 6: 64}
     device: dict[str, object] = {
@@ -237,20 +302,35 @@ def seed(
     }
     if gateway:
         device["routes"] = [{"to": "default", "via": gateway}]
-    data: dict[str, object] = {"manage_etc_hosts": True, "ssh_pwauth": True, "ssh_authorized_keys": [key.strip()]}
+    network: dict[str, object] = {"version": 2, "ethernets": {"eth0": device}}
+    data: dict[str, object] = {"ssh_authorized_keys": [key.strip()]}
+    if is_bare:
+        (root / "etc/hosts").write_text(HOSTS)
+    else:
+        data |= {"manage_etc_hosts": True, "ssh_pwauth": True}
     if password:
-        user = {"name": USER, "groups": "adm,cdrom,dip,lxd,sudo", "shell": "/bin/bash", "lock_passwd": False}
+        groups = "adm,cdrom,dip,lxd,plugdev,sudo,users"
+        user = {"name": USER, "groups": groups, "shell": "/bin/bash", "lock_passwd": False}
         user |= {"plain_text_passwd": password, "ssh_authorized_keys": [key.strip()]}
         off = ["touch", "/etc/cloud/cloud-init.disabled"]
         data = {"users": [user], "preserve_hostname": True, "ssh_pwauth": True, "runcmd": [off]}
-        (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {name}\n\n::1 ip6-localhost ip6-loopback\n")
+        own = f"127.0.0.1 localhost\n127.0.1.1 {name}\n"
+        (root / "etc/hosts").write_text(HOSTS.replace("127.0.0.1 localhost\n", own))
+        (root / IMAGE).unlink()
     place = root / "var/lib/cloud/seed/nocloud"
     place.mkdir(parents=True)
     # JSON is YAML.
     (place / "meta-data").write_text(json.dumps({"instance-id": f"lab-{name}", "local-hostname": name}))
     (place / "user-data").write_text(f"#cloud-config\n{json.dumps(data)}\n")
-    (place / "network-config").write_text(json.dumps({"version": 2, "ethernets": {"eth0": device}}))
     (place / "user-data").chmod(0o600)
+    if password and like.rust:  # the installer of 26.04 writes it itself
+        (root / "etc/cloud/cloud.cfg.d/90-installer-network.cfg").write_text("network: {config: disabled}\n")
+        (root / "etc/netplan").mkdir(exist_ok=True)
+        plan = root / "etc/netplan/00-installer-config.yaml"
+        plan.touch(mode=0o600)
+        plan.write_text(json.dumps({"network": network}))
+    else:
+        (place / "network-config").write_text(json.dumps(network))
     resolv = root / "etc/resolv.conf"
     resolv.unlink(missing_ok=True)
     resolv.symlink_to("../run/systemd/resolve/stub-resolv.conf")

@@ -30,6 +30,7 @@ MORE = """\
 database: ctl
 accounts: [{name: physics}]
 users: [{name: ann, accounts: [physics]}]
+user_ssh: hostbased
 """
 
 REPOSITORY = """\
@@ -46,12 +47,13 @@ pack() {{
      echo) >> Packages
 }}
 pack tick
+pack tock
 pack phased {1}
 echo 'deb [trusted=yes] file:/srv/repository ./' > /etc/apt/sources.list.d/own.list
 mkdir -p /root/kept && mv /etc/apt/sources.list.d/ubuntu.sources /root/kept/ 2>/dev/null || :
 apt-get -qq update
 """
-"""A package source of the test's own: `tick`, and `phased`, of which a share of machines gets a new version."""
+"""A package source of the test's own: `tick`, `tock`, and `phased`, of which a share of machines gets a new version."""
 
 PRELOADED = """\
 apt-get -qq -y install tick phased >/dev/null
@@ -74,16 +76,34 @@ HABITS = {
     "ls /etc/netplan /etc/ssh/sshd_config.d /etc/apt/sources.list.d": "50-cloud-init.conf",
     "grep -c 'manage_etc_hosts' /etc/hosts; grep '^127.0.1.1' /etc/hosts": "127.0.1.1 ctl ctl",
     "cloud-init status": "status: done",
+    "cat /etc/ssh/sshd_config.d/60-cloudimg-settings.conf": "PasswordAuthentication no",
+    "getent group admin netdev | wc -l; grep -c ^%admin /etc/sudoers": "2\n1",
+    "apt-config dump binary::apt::AptCli APT::Update::Pre-Invoke": "apt-news.service",
 }
 """What a host prints, or its part, before anything was deployed."""
 
 RUST = {
     "sudo --version": "sudo-rs",
     "ls --version | head -1": "uutils",
-    "cp --version | head -1": "GNU coreutils",
+    "cp --version | head -1; gnucp --version | head -1": "GNU coreutils",
+    "command -v chroot": "/usr/bin/chroot",
+    "readlink /usr/bin/sudo /usr/sbin/visudo": "/etc/alternatives/sudo\n/etc/alternatives/visudo",
+    "command -v cvtsudoers || cvtsudoers.ws --version": "cvtsudoers.ws version",
     "python3 --version": "Python 3.14",
 }
 """The same for 26.04 alone."""
+
+BARE = {
+    "cat /etc/hosts": "127.0.0.1 localhost\n\n::1",
+    "grep -c 127.0.1.1 /etc/hosts || ls /etc/ssh/sshd_config.d": "0\n60-cloudimg-settings.conf",
+}
+"""The same of the last node, whose cloud says nothing of the hosts file and of passwords."""
+
+GO = "cd / && runuser -u {} -- ssh -n -o BatchMode=yes -o ConnectTimeout=20 n2 id -un 2>&1"
+"""A login from host to host by a user without keys."""
+
+STARTED = "systemctl show -P UserspaceTimestamp"
+"""Prints when this boot of a host began."""
 
 HELD = 600 if TURN == "all" else 20  # seconds for which the first update of a new machine holds dpkg's lock
 
@@ -143,6 +163,9 @@ def test_a_host_has_the_habits_of_ubuntu(ubuntu: DeployedLab) -> None:
     expected = {**HABITS, **(RUST if LIKES[ubuntu.lab.spec.like].rust else {})}
     printed = {command: ubuntu.on("ctl", command, check=False) for command in expected}
     assert {command: said for command, said in printed.items() if expected[command] not in said} == {}
+    ubuntu.until("n2", "cloud-init status", "status: done")
+    bare = {command: ubuntu.on("n2", command, check=False) for command in BARE}
+    assert {command: said for command, said in bare.items() if BARE[command] not in said} == {}
     assert ubuntu.on("ctl", "systemctl --failed --plain --no-legend") == ""
     code, said = log_in(ubuntu, "root", ubuntu.lab.ssh_key, "n1", "id")
     assert (code, 'Please login as the user "ubuntu"' in said) == (142, True), said
@@ -170,18 +193,37 @@ def test_a_first_deployment_as_ubuntu_waits_for_an_unattended_upgrade_and_names_
     assert "physics" in ubuntu.on("ctl", "sacct -a -n -X -o account")
 
 
-def test_updates_that_come_by_themselves_restart_daemons_and_no_job_ends(ubuntu: DeployedLab) -> None:
+def test_users_log_in_from_host_to_host_unless_they_may_become_root(ubuntu: DeployedLab) -> None:
+    for host in ("n1", "n2"):
+        ubuntu.on(host, "useradd --create-home --groups admin adele")
+    assert ubuntu.on("n1", GO.format("ann")).splitlines()[-1] == "ann"
+    for user in (USER, "adele"):
+        assert "Permission denied" in ubuntu.on("n1", GO.format(user), check=False)
+
+
+def test_updates_restart_daemons_when_they_come_by_themselves_and_not_within_a_run_and_no_job_ends(
+    ubuntu: DeployedLab,
+) -> None:
     with ThreadPoolExecutor() as pool:
         tuple(pool.map(lambda host: ubuntu.on(host, REPOSITORY.format("1.0", "") + PRELOADED), HOSTS))
         tuple(pool.map(lambda host: ubuntu.on(host, REPOSITORY.format("1.1", "0")), HOSTS))
     ubuntu.until("ctl", "sinfo -h -o '%D %t'", "2 idle")
+    ubuntu.on("n1", "touch /run/reboot-required")  # as needrestart makes it on Ubuntu, which names no package
     told = ended(ubuntu.slurmfab("update", "--plan"), 4).stdout
+    assert "/run/reboot-required asks for it" in told
+    ubuntu.on("n1", "rm /run/reboot-required")
     assert "tick 1.0 -> 1.1" in told
     assert "phased" not in told
     job = ubuntu.on("ctl", AS_SLURM + "sbatch --parsable -N2 -o /dev/null --wrap 'srun sleep 600'")
     ubuntu.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     watched = {"ctl": "munge slurmdbd slurmctld", "n1": "munge slurmd", "n2": "munge slurmd"}
     before = {host: ubuntu.on(host, PIDS.format(units)).split() for host, units in watched.items()}
+    # A run that installs something leaves daemons alone that use a replaced library; the next update looks after them.
+    for host in HOSTS:
+        ubuntu.on(host, "dpkg --install /srv/repository/tick.deb")
+    ubuntu.deploy_file(ubuntu.inventory_path.read_text() + "packages: {all: [tock]}\n")
+    assert {host: ubuntu.on(host, PIDS.format(units)).split() for host, units in watched.items()} == before
+    assert ubuntu.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
     with ThreadPoolExecutor() as pool:
         said = "\n".join(pool.map(lambda host: ubuntu.on(host, "unattended-upgrade -v 2>&1"), HOSTS))
     # Of what it may take, unattended-upgrades takes phased versions too; Ubuntu lets it take security updates alone.
@@ -190,6 +232,8 @@ def test_updates_that_come_by_themselves_restart_daemons_and_no_job_ends(ubuntu:
     same = [pid for host in HOSTS for pid in before[host] if pid in after[host] or pid == "0"]
     assert same == [], said
     assert "0" not in [pid for pids in after.values() for pid in pids]
+    # needrestart does so after each package that it unpacks, where many libraries are old.
+    ubuntu.on("n2", "for _ in $(seq 12); do systemctl restart munge slurmd || exit; done")
     ubuntu.until("ctl", "sinfo -h -o '%D %t'", "2 mix")
     assert ubuntu.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
     ubuntu.on("ctl", f"scancel {job}")
@@ -225,20 +269,22 @@ def test_containers_where_apparmor_denies_namespaces_get_a_profile_unless_there_
 
 def test_after_a_boot_cloud_init_has_written_hosts_and_they_are_as_wanted(ubuntu: DeployedLab) -> None:
     written = {host: ubuntu.on(host, "stat -c %Y /etc/hosts") for host in HOSTS}
+    started = {host: ubuntu.on(host, STARTED) for host in HOSTS}
     for host in HOSTS:
         ubuntu.on(host, "systemctl --no-block reboot")
 
     def is_done(host: str) -> bool:
-        """Whether cloud-init has written the file, and done all else at a boot; by SSH, which holds up no shutdown."""
+        """Whether a host has booted, and cloud-init has done its part; by SSH, which holds up no shutdown."""
         with suppress(subprocess.TimeoutExpired):
-            _, said = log_in(ubuntu, USER, ubuntu.lab.ssh_key, host, "stat -c %Y /etc/hosts; cloud-init status")
+            _, said = log_in(ubuntu, USER, ubuntu.lab.ssh_key, host, f"{STARTED}; cloud-init status")
             now = said.splitlines()
-            return now[-1:] == ["status: done"] and now[0] != written[host]
+            return now[-1:] == ["status: done"] and now[0] != started[host]
         return False
 
     for host in HOSTS:
         eventually(partial(is_done, host), f"{host} has booted", patience=180)
     assert "Your system has configured 'manage_etc_hosts' as True." in ubuntu.on("n1", "cat /etc/hosts")
+    assert [host for host in HOSTS if ubuntu.on(host, "stat -c %Y /etc/hosts") == written[host]] == ["n2"]
     ubuntu.until("ctl", "sinfo -h -o '%D %t'", "2 idle", patience=120)
     assert report(ubuntu.slurmfab("deploy", "--json", "-"))["steps"] == []
     succeeded(ubuntu.slurmfab("check-cluster"))
