@@ -21,7 +21,8 @@ def test_clock_is_the_controllers(other: CheckedHost, controller: CheckedHost) -
     assert abs(difference) <= BOUND + blur + more_blur, (
         f"its clock is {abs(difference):.1f} s {'ahead of' if difference > 0 else 'behind'} {controller.name}'s; "
         "munge refuses credentials when clocks differ by 300 s. "
-        "Repair: run a time service there, for example: apt install chrony"
+        "Repair: run a time service there, for example: apt install chrony. Its servers have to be in reach, "
+        "by 123/udp, and by 4460/tcp for chrony of Ubuntu 26.04 (NTS)"
     )
 
 
