@@ -47,6 +47,38 @@ FORGE = """for user in slurm munge prometheus; do
 done; cat /var/lib/*/node-exporter/x.prom"""
 """Each user who owns a directory in /var/lib makes one there in which figures could be; prints the figures."""
 
+HOSTILE = """systemctl stop prometheus-node-exporter
+cat >/run/hostile.py <<'END'
+import http.server, itertools, os
+new = itertools.count()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if os.path.exists("/run/redirects"):
+            self.send_response(302)
+            self.send_header("Location", "http://127.0.0.1:7777/private?do=delete")
+            self.end_headers()
+            return
+        number = next(new)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write("".join('own_figure{n="%d.%d"} 1\\n' % (number, one) for one in range(19000)).encode())
+http.server.HTTPServer(("ADDRESS", 9100), Handler).serve_forever()
+END
+systemd-run --quiet --unit hostile /usr/bin/python3 /run/hostile.py"""
+"""A node whose root tells 19,000 new series at each scrape, or sends whoever asks to a service of their own host."""
+
+PRIVATE = """cat >/run/private.py <<'END'
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        open("/run/private.asked", "a").write(self.path + "\\n")
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"secret_of_loopback 42\\n")
+http.server.HTTPServer(("127.0.0.1", 7777), Handler).serve_forever()
+END
+systemd-run --quiet --unit private /usr/bin/python3 /run/private.py"""
+
 
 @dataclass
 class Watched(ExtendedLab):
@@ -131,6 +163,22 @@ def test_a_host_with_more_figures_than_any_has_counts_as_down(watched: Watched) 
     assert watched.ask('own_figure{instance="n2"}') == []
     watched.lab.on("n2", f"rm {own}")
     eventually(lambda: watched.value('up{instance="n2",job="node"}') == 1, "n2 is heard again", MINUTE)
+
+
+def test_a_node_that_redirects_prometheus_or_tells_ever_new_series_then_is_told_and_nothing_else_is_asked(
+    watched: Watched,
+) -> None:
+    watched.lab.on("ctl", PRIVATE)
+    watched.lab.on("n1", "touch /run/redirects; " + HOSTILE.replace("ADDRESS", watched.lab.lab.host("n1").address))
+    eventually(lambda: watched.value('up{instance="n1",job="node"}') == 0, "n1 counts as down", MINUTE)
+    assert watched.ask("secret_of_loopback") == []
+    assert watched.lab.on("ctl", "cat /run/private.asked 2>&1", check=False).endswith("No such file or directory")
+    watched.lab.on("n1", "rm /run/redirects")
+    eventually(lambda: watched.ask('ALERTS{alertname="HostTellsNewFigures",instance="n1"}') != [], "alert", 2 * MINUTE)
+    assert watched.ask('ALERTS{alertname="HostTellsNewFigures",instance!="n1"}') == []
+    watched.lab.on("ctl", "systemctl stop private")
+    watched.lab.on("n1", "systemctl stop hostile; systemctl start prometheus-node-exporter")
+    eventually(lambda: watched.value('up{instance="n1",job="node"}') == 1, "n1 is heard again", MINUTE)
 
 
 def test_figures_when_slurmctld_is_silent_then_they_say_so(watched: Watched) -> None:

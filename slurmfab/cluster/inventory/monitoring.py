@@ -18,7 +18,8 @@ CLUSTER = "cluster"  # as an address: the host's own one by which the other host
 EXPORTER_PORT, PROMETHEUS_PORT = 9100, 9090
 
 _LOWEST_PORT = 1024
-_RETENTION = re.compile(r"[1-9]\d{0,4}[hdwy]")
+_RETENTION = re.compile(r"[1-9][0-9]{0,4}[hdwy]")
+_HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
 _SHORTEST, _LONGEST = 10, 300
 """Seconds between two collections: shorter is work for slurmctld, and after five minutes Prometheus forgets a value."""
 
@@ -72,6 +73,11 @@ class Prometheus(Model):
         str, AfterValidator(_check_retention), Field(description="How long figures are kept, such as 30d.")
     ] = "30d"
     every: Annotated[_Seconds, Field(description="Seconds between two scrapes.")] = 15
+
+    @property
+    def days(self) -> int:
+        """How many days it keeps figures, at least 1."""
+        return max(1, int(self.retention[:-1]) * _HOURS[self.retention[-1]] // _HOURS["d"])
 
 
 class Monitoring(Model):

@@ -20,7 +20,7 @@ from slurmfab.cluster.inventory.ports import port
 from slurmfab.cluster.slurm.versions import SlurmVersion, tells_figures
 from slurmfab.core.engine import missing_lock
 from slurmfab.core.plan.alert_rules import alert_rules
-from slurmfab.core.plan.phases.monitoring import PAGES, reached
+from slurmfab.core.plan.phases.monitoring import BOUNDS, BOUNDS_OF_SLURMCTLD, PAGES, reached
 from slurmfab.core.plan.plan_input import PlanInput
 
 SCHEMA = 39  # version of the dashboard's format (Grafana 10.4); later Grafanas bring it up to their own
@@ -241,14 +241,15 @@ def scrapes(known: Inventory, monitoring: Monitoring) -> str:
     cluster, name = known.cluster, f"slurmfab-{known.cluster.name}"
     interval = monitoring.prometheus.every if monitoring.prometheus else monitoring.every
     lines = [MADE, "scrape_configs:", f"  - job_name: {name}", f"    scrape_interval: {interval}s",
-             "    file_sd_configs:", f"      - files: [{name}.targets.json]"]  # fmt: skip
+             *(f"    {bound}" for bound in BOUNDS), "    file_sd_configs:", f"      - files: [{name}.targets.json]"]  # fmt: skip
     oldest = min(map(SlurmVersion.parse, known.lock.slurm_versions), default=None)
     if not (monitoring.openmetrics and oldest and tells_figures(oldest)):
         return "\n".join(lines) + "\n"
     plan_input = PlanInput(cluster, known.lock, {})
     for page in PAGES:
         lines += [f"  - job_name: {name}-{page}", f"    scrape_interval: {interval}s",
-                  f"    metrics_path: /metrics/{page}", "    static_configs:"]  # fmt: skip
+                  f"    metrics_path: /metrics/{page}", *(f"    {bound}" for bound in BOUNDS_OF_SLURMCTLD),
+                  "    static_configs:"]  # fmt: skip
         for host in cluster.controllers:
             target = f"{in_url(plan_input.address(host))}:{port(cluster, 'SlurmctldPort')}"
             labels = {"instance": host, "cluster": cluster.name, "job": f"slurm-{page}"}

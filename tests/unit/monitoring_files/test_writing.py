@@ -39,6 +39,8 @@ def test_files_when_written_then_name_every_host_with_the_labels_of_rules_and_da
     (scrape,) = yaml.safe_load(texts[f"slurmfab-{name}.scrape.yml"])["scrape_configs"]
     assert scrape["file_sd_configs"] == [{"files": [f"slurmfab-{name}.targets.json"]}]
     assert scrape["scrape_interval"] == "60s"
+    assert scrape["follow_redirects"] is False
+    assert scrape["sample_limit"] == 20000
 
 
 def test_slurms_own_figures_when_the_version_has_them_then_are_scraped_with_the_same_labels() -> None:
@@ -46,6 +48,7 @@ def test_slurms_own_figures_when_the_version_has_them_then_are_scraped_with_the_
     lock = Lock(**{**vars(inventory.lock), "slurm": "25.11.0"})
     scrapes = yaml.safe_load(writing.scrapes(Inventory(inventory.cluster, lock, inventory.path), monitoring(inventory)))
     assert [one["job_name"].rpartition("-")[2] for one in scrapes["scrape_configs"][1:]] == list(writing.PAGES)
+    assert {one["follow_redirects"] for one in scrapes["scrape_configs"]} == {False}
     assert scrapes["scrape_configs"][1]["static_configs"][0]["labels"]["job"] == f"slurm-{writing.PAGES[0]}"
 
 

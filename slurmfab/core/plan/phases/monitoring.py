@@ -53,6 +53,24 @@ PAGES = ("jobs", "nodes", "partitions", "scheduler")
 
 TIMER = f"{METRICS_UNIT}.timer"
 
+BOUNDS = (
+    "follow_redirects: false",
+    "sample_limit: 20000",
+    "label_limit: 32",
+    "label_name_length_limit: 128",
+    "label_value_length_limit: 512",
+    "body_size_limit: 4MB",
+)
+"""What one scrape of an exporter may bring, several times what a host with 384 CPUs tells; root there writes it.
+
+A redirect would have Prometheus ask what only its own host reaches, and show the answer as the node's.
+"""
+
+BOUNDS_OF_SLURMCTLD = ("follow_redirects: false", "body_size_limit: 64MB")  # it tells all nodes and partitions at once
+
+DISK_A_DAY = 100
+"""Megabytes of Prometheus' disk for each host and day: some 20,000 figures in each 15 seconds, compressed."""
+
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """What a host has for monitoring, and the removal of what the cluster file no longer asks for."""
@@ -201,8 +219,12 @@ def server_files(plan_input: PlanInput, monitoring: Monitoring, prometheus: Prom
         "controllers": [(host, f"{in_url(plan_input.address(host))}:{slurmctld}") for host in
                         cluster.controllers],
         "pages": PAGES if tells_itself(plan_input) else (),
+        "bounds": BOUNDS,
+        "bounds_of_slurmctld": BOUNDS_OF_SLURMCTLD,
     }  # fmt: skip
-    yield OwnedFile(SERVER_CONF, fill("prometheus", {"address": own, "retention": prometheus.retention}))
+    daily = DISK_A_DAY * len(hosts) * max(1, 15 // prometheus.every)
+    options = {"address": own, "retention": prometheus.retention, "megabytes": 1000 + prometheus.days * daily}
+    yield OwnedFile(SERVER_CONF, fill("prometheus", options))
     yield OwnedFile(SCRAPES, fill("prometheus.yml", values))
     yield OwnedFile(ALERTS, alert_rules(cluster))
     yield OwnedFile(SERVER_DROP_IN, fill("prometheus-unit.conf", {}))

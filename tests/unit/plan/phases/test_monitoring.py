@@ -120,6 +120,21 @@ def test_prometheus_asks_all_hosts_by_the_addresses_where_they_listen() -> None:
     assert "{{ $labels.cluster }}" in alerts["groups"][0]["rules"][0]["annotations"]["summary"]
 
 
+@pytest.mark.parametrize(
+    ("key", "megabytes"),
+    [
+        ("c1", 1000 + 3 * 30 * 100),
+        ("{host: c1, retention: 1y}", 1000 + 3 * 365 * 100),
+        ("{host: c1, retention: 36h, every: 300}", 1000 + 3 * 1 * 100),
+        ("{host: c1, retention: 2w, every: 10}", 1000 + 3 * 14 * 100),
+        ("{host: c1, retention: 2h}", 1000 + 3 * 1 * 100),
+    ],
+)
+def test_disk_of_prometheus_is_bounded_by_hosts_and_days(key: str, megabytes: int) -> None:
+    told = arguments(wanted(f"monitoring: {{prometheus: {key}}}\n"), "c1", monitoring.SERVER_CONF)
+    assert told.split()[-1] == f"--storage.tsdb.retention.size={megabytes}MB"
+
+
 @pytest.mark.parametrize(("slurm", "pages"), [("24.11.5", 0), ("25.11.2", 4)])
 def test_prometheus_asks_slurmctld_itself_where_its_version_can_tell(slurm: str, pages: int) -> None:
     whole = cluster(
@@ -130,6 +145,9 @@ def test_prometheus_asks_slurmctld_itself_where_its_version_can_tell(slurm: str,
     found = yaml.safe_load(files(plan_input(whole, known), "c1")[monitoring.SCRAPES].text)
     asked = [one for one in found["scrape_configs"] if one["job_name"].startswith("slurm-")]
     assert len(asked) == pages
+    # Root of a host, or whoever answers in its place, sends Prometheus to no other service.
+    assert {one["follow_redirects"] for one in found["scrape_configs"]} == {False}
+    assert all(one.keys() >= {"body_size_limit"} for one in (*asked, found["scrape_configs"][1]))
     assert all(one["static_configs"][0]["targets"] == ["10.0.0.1:7000"] for one in asked)
 
 
