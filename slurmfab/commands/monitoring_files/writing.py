@@ -241,7 +241,8 @@ def scrapes(known: Inventory, monitoring: Monitoring) -> str:
     cluster, name = known.cluster, f"slurmfab-{known.cluster.name}"
     interval = monitoring.prometheus.every if monitoring.prometheus else monitoring.every
     lines = [MADE, "scrape_configs:", f"  - job_name: {name}", f"    scrape_interval: {interval}s",
-             *(f"    {bound}" for bound in BOUNDS), "    file_sd_configs:", f"      - files: [{name}.targets.json]"]  # fmt: skip
+             *(f"    {bound}" for bound in BOUNDS),
+             "    file_sd_configs:", f"      - files: [{name}.targets.json]"]  # fmt: skip
     oldest = min(map(SlurmVersion.parse, known.lock.slurm_versions), default=None)
     if not (monitoring.openmetrics and oldest and tells_figures(oldest)):
         return "\n".join(lines) + "\n"

@@ -94,8 +94,8 @@ def node_rules(own: str, told: str) -> Iterator[Rule]:
     away = f'slurm_node_out_of_service{{{told},state=~"%s"}} == 1'
     yield Rule("HostDown", f'up{{{own},job="node"}} == 0', "5m", WARNING, f"The exporter of {ON_HOST} does not answer.")
     # Prometheus keeps each new series in memory for some three hours; a whole host, seen anew, has 20,000 at most.
-    yield Rule("HostTellsNewFigures", f'sum by (cluster, instance) (sum_over_time(scrape_series_added{{{own},job="node"}}'
-               "[15m])) > 45000", "1m", WARNING, f"{ON_HOST} told {{{{ $value }}}} new series of figures in 15 "
+    added = f'sum_over_time(scrape_series_added{{{own},job="node"}}[15m])'
+    yield Rule("HostTellsNewFigures", f"sum by (cluster, instance) ({added}) > 45000", "1m", WARNING, f"{ON_HOST} told {{{{ $value }}}} new series of figures in 15 "
                "minutes; more of that fill the memory of Prometheus.")  # fmt: skip
     clock = f"node_time_seconds{{{own}}}"
     yield Rule("HostClockWrong", f"abs({clock} - timestamp({clock})) > 60", "5m", WARNING,
