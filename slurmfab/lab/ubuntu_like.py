@@ -93,7 +93,6 @@ ssh_genkeytypes: []
 
 RSYSLOG_CONF = """\
 module(load="imuxsock")
-module(load="imklog" permitnonkernelfacility="on")
 $RepeatedMsgReduction on
 $FileOwner syslog
 $FileGroup adm
