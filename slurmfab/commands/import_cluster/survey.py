@@ -245,8 +245,8 @@ def changes(settled: Settled, old: OldCluster, known: dict[tuple[str, str], str]
     if settled.draft.keep_files:
         if because := [one for one in settled.left if not may_stay(one)]:
             yield (
-                f"{', '.join(plan_input.rendered)} stay as they are (keep_files), and check-cluster will tell what they "
-                f"say otherwise: {told(because)}."
+                f"{', '.join(plan_input.rendered)} stay as they are (keep_files), and check-cluster will tell what they"
+                f" say otherwise: {told(because)}."
             )
         return
     pairs: list[tuple[tuple[str, ...], str]] = []
