@@ -33,6 +33,7 @@ def environment(rest: Sequence[Any], more: Mapping[str, Any]) -> Mapping[str, st
 
 
 def job_rows(lines: str | Iterable[str]) -> list[list[str]]:
-    """The values of `JOB_FIELDS` from lines `VALUE|VALUE|...`; the name is the last one, and may hold the separator."""
+    """The values of `JOB_FIELDS` but for the account; the name is the last one, and may hold the separator."""
     texts = lines.splitlines() if isinstance(lines, str) else lines
-    return [line.removesuffix("|").split("|", len(JOB_FIELDS) - 1) for line in texts]
+    rows = (line.removesuffix("|").split("|", len(JOB_FIELDS) - 2) for line in texts)
+    return [[*row[:-1], "(null)", row[-1]] for row in rows]

@@ -21,6 +21,11 @@ NULLS = (
     "# slurmfab's value, which stands behind it.",
 )
 
+WITH_DATABASE = (
+    "# The same for what slurmfab writes besides where there is a `database`: if you add one, jobs and their usage are",
+    "# recorded, and nobody needs an account to run jobs, or gets another priority, until you remove a line here.",
+)
+
 
 def text(draft: Draft) -> str:
     """The text of the cluster file."""
@@ -33,7 +38,7 @@ def text(draft: Draft) -> str:
         hosts_of_daemons(draft),
         nodes_section(draft),
         partitions_section(draft),
-        overrides(draft, "slurm_conf", draft.slurm_conf, "slurm.conf"),
+        overrides(draft, "slurm_conf", draft.slurm_conf, "slurm.conf") + of_database(draft),
         overrides(draft, "cgroup_conf", draft.cgroup_conf, "cgroup.conf"),
         overrides(draft, "slurmdbd_conf", draft.slurmdbd_conf, "slurmdbd.conf"),
         files_section(draft),
@@ -134,6 +139,14 @@ def overrides(draft: Draft, key: str, values: Overrides, file: str) -> str:
         lines += [f"  {line.format(file=file)}" for line in NULLS]
         lines += [f"  {name}: null{behind(draft.ours.get((file, name.lower()), ''))}" for name in left_out]
     return "\n".join(lines) + "\n" if values else ""
+
+
+def of_database(draft: Draft) -> str:
+    """The lines of `slurm_conf` that keep a later database from changing which jobs run; empty for none."""
+    if not draft.of_database:
+        return ""
+    lines = ["" if draft.slurm_conf else "slurm_conf:", *(f"  {line}" for line in WITH_DATABASE)]
+    return "\n".join([*lines, *(f"  {name}: null{behind(value)}" for name, value in draft.of_database.items())]) + "\n"
 
 
 def homeless(draft: Draft, file: str, given: Iterable[str]) -> Iterator[str]:

@@ -58,6 +58,8 @@ class Draft:
     slurm_conf: Overrides = field(default_factory=dict)
     cgroup_conf: Overrides = field(default_factory=dict)
     slurmdbd_conf: Overrides = field(default_factory=dict)
+    # keys that slurm.conf shall not get by a database that comes later, with the values that slurmfab would write
+    of_database: Mapping[str, str] = field(default_factory=dict)
     # by name of a file in Slurm's directory, its path beside the cluster file
     slurm_files: Mapping[str, str] = field(default_factory=dict)
     # `prolog` and `epilog`: the directory beside the cluster file with the scripts

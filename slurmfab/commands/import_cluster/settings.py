@@ -27,6 +27,9 @@ MOST_ROUNDS = 12  # how often the files are rendered at most; two or three times
 ACCOUNTING = ("accountingstoragetype", "accountingstoragehost", "accountingstorageport")
 """Keys that the section `database` writes."""
 
+RECORDS = ("accountingstoreflags", "accountingstoragetres")
+"""Further ones that say what is recorded; the rest of what comes with it changes which jobs run, and when."""
+
 ELSEWHERE = frozenset(key.lower() for key in SLURM_CONF_KEYS_OF_SLURMFAB)
 SEVERAL, SEVERAL_SINCE = ("prolog", "epilog"), SlurmVersion(24, 5)
 """Keys that may be repeated in slurm.conf, and since when; before, the last line counts (slurm.conf(5), Prolog)."""
@@ -55,7 +58,24 @@ def settle(draft: Draft, old: OldCluster) -> Settled:
         if better == draft:
             break
         draft = better
+    if not draft.database and not {key.lower() for key in draft.slurm_conf} & {*ACCOUNTING}:
+        draft = replace(draft, of_database=defaults_of_database(draft, old))
+        cluster = loading.parse(cluster_text.text(draft), WHERE)
+        plan_input = PlanInput(cluster, first_lock(cluster, old), old.found.facts)
     return Settled(draft, plan_input, tuple(one for one in left if one.kind != TEXT))
+
+
+def defaults_of_database(draft: Draft, old: OldCluster) -> dict[str, str]:
+    """What slurmfab would write with a database and accounts, beside records: limits, priorities, and a plugin."""
+    grown = replace(draft, database={"host": draft.controllers[0]}, accounts="accounts: [{name: any}]\n")
+    cluster = loading.parse(cluster_text.text(grown), WHERE)
+    rendered = PlanInput(cluster, first_lock(cluster, old), old.found.facts).rendered
+    known = {*parse(old.text).settings, *ACCOUNTING, *RECORDS}
+    return {
+        one.name: one.wanted
+        for one in differences({"slurm.conf": old.text}, {"slurm.conf": rendered["slurm.conf"]})
+        if one.kind == SETTING and one.name.lower() not in known
+    }
 
 
 def corrected(draft: Draft, old: OldCluster, plan_input: PlanInput, left: Sequence[Difference]) -> Draft:

@@ -21,7 +21,8 @@ from slurmfab.core.impact.disruptive_changes import disruptions, harm, refusal
 from slurmfab.core.impact.forecast import Forecast, labelled
 from slurmfab.core.impact.job_tally import NO_ANSWER, JobTally, missing, running, tally
 from slurmfab.core.impact.restart_requirements import Requirement
-from slurmfab.core.plan import mig
+from slurmfab.core.plan import lost_accounts, mig
+from slurmfab.core.plan.phases import accounts
 from slurmfab.core.plan.phases.daemons import renewal, runs_slurmctld
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status import snapshot
@@ -92,10 +93,25 @@ class JobSafety:
             found = (
                 *disruptions(plan_input.differences, plan_input.oldest_slurm, self.slurm.jobs),
                 *mig.disruptions(plan_input, self.slurm.jobs),
+                *lost_accounts.disruptions(plan_input, self.slurm.jobs, self.accounts_now(plan_input)),
             )
             forecast = Forecast(labels, renewal(plan_input, self.run.remaining(self.run.hosts)), found)
         left_drained = tuple(node for node in drain_first.still_drained(self.slurm) if not plan_input.is_on_trial(node))
         self.impact = replace(self.impact, forecast=forecast, left_drained=left_drained)
+
+    def accounts_now(self, plan_input: PlanInput) -> list[tuple[str, str]]:
+        """Accounts and users in slurmdbd, in pairs, where they decide which jobs may run; HostError if it is silent."""
+        cluster = plan_input.cluster
+        hosts = [host for host in cluster.database_hosts if host in plan_input.facts]
+        is_asked = self.slurm.jobs and lost_accounts.begins(plan_input) and lost_accounts.has_database(plan_input)
+        if not is_asked or not hosts:
+            return []
+        request = {
+            "op": "accounts", "cluster": cluster.name, "conf": accounts.private_conf(plan_input),
+            "qos_keys": [], "keys": [],
+        }  # fmt: skip
+        told = answer_value(hosts[0], self.run.transport.call(hosts[0], request), "accounts")
+        return [(account, user) for account, user, _ in told["associations"] if user]
 
     def refuse(self, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         """Stop the run before its changes, if these would harm jobs and the user did not allow that.

@@ -107,6 +107,19 @@ def of_partition(difference: Difference, jobs: Iterable[Job]) -> tuple[Job, ...]
     return tuple(job for job in jobs if difference.name in job.partitions)
 
 
+def shut_out(difference: Difference, jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Jobs that wait in the partition, for an account that may not use it any more."""
+    named = {one.strip().lower() for one in difference.wanted.split(",")}
+    is_allowed = difference.key == ALLOW_ACCOUNTS
+    if is_allowed and named & {"", "all"}:
+        return ()
+    return tuple(
+        job
+        for job in of_partition(difference, jobs)
+        if job.is_pending and job.account and (job.account.lower() in named) != is_allowed
+    )
+
+
 def no_job(_: Difference, __: Iterable[Job]) -> tuple[Job, ...]:
     """No job: the harm is of another kind."""
     return ()
@@ -134,6 +147,7 @@ def setting(name: str, reason: str, hurt: Hurt = all_running) -> DisruptionRule:
     return DisruptionRule(name, of_key(name), reason, hurt)
 
 
+ALLOW_ACCOUNTS, DENY_ACCOUNTS = "AllowAccounts", "DenyAccounts"
 PRIVATE = (
     "New steps of a running job fail, or see another /tmp than the job's, because they look for it where the new files "
     "say."
@@ -197,6 +211,12 @@ RULES = (
         of_partition,
     ),
     DisruptionRule(
+        "partition-accounts",
+        lambda one: one.kind == PARTITION_LINE and one.key in (ALLOW_ACCOUNTS, DENY_ACCOUNTS),
+        "Jobs that wait there for other accounts stay in the queue (AccountNotAllowed).",
+        shut_out,
+    ),
+    DisruptionRule(
         "node-removed",
         lambda difference: difference.kind == NODE_LINE and difference.is_removed,
         "slurmctld ends the jobs of a removed node and those that wait for it by name; their processes stay behind. To "
@@ -240,6 +260,11 @@ UNKNOWN_NODES = "unknown-nodes"
 
 Runs refuse that; see `slurmfab.core.engine.older_copy`."""
 
+LOST_ACCOUNTS = "jobs-without-account"
+"""Another of its own kind: jobs of users who have no account, where Slurm begins to ask for one.
+
+See `slurmfab.core.plan.lost_accounts`."""
+
 REGISTRY_AUTHORITY = "registry-authority"
 """Another of its own kind: hosts get to trust another authority of the image registry than the one in the lock.
 
@@ -252,6 +277,7 @@ KNOWN = (
     HOST_IN_USE,
     UNKNOWN_NODES,
     REGISTRY_AUTHORITY,
+    LOST_ACCOUNTS,
 )  # the names that `--allow` takes
 
 

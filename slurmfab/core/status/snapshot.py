@@ -20,6 +20,7 @@ from slurmfab.on_hosts.agent.client.amounts import seconds_of
 from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
 from slurmfab.on_hosts.agent.slurm.reading import JOB_FIELDS, PARTS, SLURM_TIMEOUT
 
+NO_ACCOUNT = ("(null)", "N/A")  # what squeue shows for a job without an account
 _FIELD = re.compile(r"(?:^|\s)([A-Z]\w*)=(\S*)")
 _GPUS = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d+))?$")
 
@@ -92,6 +93,7 @@ class Job:
     time_limit: str  # as Slurm writes it
     node_list: str  # its nodes as a hostlist; empty while it is pending
     name: str  # its name
+    account: str = ""  # the account that it is for; empty without accounting
 
     @property
     def cpu_seconds(self) -> int:
@@ -271,6 +273,7 @@ def job_from(values: Sequence[str]) -> Job:
         time_limit=fields["TimeLimit"],
         node_list=fields["NodeList"],
         name=fields["Name"],
+        account="" if fields["Account"] in NO_ACCOUNT else fields["Account"],
     )
 
 

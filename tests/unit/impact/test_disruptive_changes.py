@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from slurmfab.base.errors import InputError
@@ -93,6 +95,28 @@ def test_a_change_when_these_jobs_are_there_hurts_some_of_them(
     assert found == ([(name, hurt)] if name else [])
 
 
+@pytest.mark.parametrize(
+    ("key", "actual", "wanted", "hurt"),
+    [
+        ("AllowAccounts", "ALL", "physics", {"8"}),
+        ("AllowAccounts", "physics", "physics,chemistry", set()),
+        ("AllowAccounts", "physics", "ALL", set()),
+        ("AllowAccounts", "physics", "", set()),
+        ("DenyAccounts", "", "Chemistry", {"8"}),
+        ("DenyAccounts", "chemistry", "", set()),
+    ],
+)
+def test_a_partition_when_an_account_may_not_use_it_any_more_then_its_waiting_jobs_are_named(
+    key: str, actual: str, wanted: str, hurt: set[str]
+) -> None:
+    rows = (("6", "physics", ""), ("7", "chemistry", "n1"), ("8", "chemistry", ""), ("9", "", ""))
+    jobs = [replace(job(number, nodes=nodes), account=account) for number, account, nodes in rows]
+    change = Difference("slurm.conf", "partition", "main", key, actual, wanted)
+    found = disruptions((change,), NEW, jobs)
+    assert {one.id for danger in found for one in danger.jobs} == hurt
+    assert {danger.name for danger in found} == ({"partition-accounts"} if hurt else set())
+
+
 def test_a_dangerous_change_when_there_are_no_jobs_is_none_but_for_another_cluster_name() -> None:
     differences = (setting("SlurmdSpoolDir"), DEBUG, node("n1"), setting("ClusterName", "old", "new"))
     assert [danger.name for danger in disruptions(differences, NEW, ())] == ["ClusterName"]
@@ -111,7 +135,7 @@ def test_what_hurts_needs_drained_nodes_or_no_jobs_at_all_but_for_what_a_restart
         for difference in differences
         for danger in disruptions((difference,), NEW, JOBS)
     }
-    assert set(needed) == set(NAMES)
+    assert set(needed) == {*NAMES} - {"partition-accounts"}
     others = {name for name, one in needed.items() if one not in (Requirement.DRAINED, Requirement.NO_JOBS)}
     assert others == {"AccountingStorageHost", "ClusterName", "SlurmctldPort"}
 

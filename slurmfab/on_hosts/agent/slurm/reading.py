@@ -10,7 +10,8 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 JOB_FIELDS = (
     "JobArrayID", "JobID", "UserName", "Partition", "State", "Reason", "NumNodes", "NumCPUs", "NumTasks", "TimeUsed",
-    "TimeLimit", "NodeList", "tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task", "Name",
+    "TimeLimit", "NodeList", "tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task", "Account",
+    "Name",
 )  # fmt: skip
 """Fields of a job, as named by squeue(1), --Format."""
 
