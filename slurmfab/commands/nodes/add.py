@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from slurmfab.base.errors import InputError, SlurmfabError
+from slurmfab.base.folding import fold_lines
 from slurmfab.base.hostlist import expand_endpoints, fold
 from slurmfab.base.ip_addresses import canonical
 from slurmfab.cluster.inventory import loading
@@ -23,8 +24,12 @@ from slurmfab.core.engine.session import Output
 from slurmfab.core.impact.approvals import NOTHING, Approvals
 from slurmfab.core.impact.disruptive_changes import require_known
 from slurmfab.core.plan.plan import PHASES
+from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight import new_nodes, other_clusters
 from slurmfab.hosts.fan_out import on_each
+from slurmfab.hosts.session import answer_value
+
+NAMES_NEEDED = "srun and Slurm's commands need them, so add them to its /etc/hosts, or to DNS"
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,35 @@ def prepare(run: Run, names: tuple[str, ...]) -> None:
     plan_input = planning.exclude_unfit_hosts(run, facts)
     planning.exclude_without_packages(run, plan_input)
     refuse_lost(run, names)
+    tell_lacking(run, plan_input, names)
     with connecting(run, [host for host in run.hosts if host not in facts], names):
         deployment.converge(run, plan_input, [phase for phase in PHASES if phase.prepares], hosts=names)
     refuse_lost(run, names)
+
+
+def tell_lacking(run: Run, plan_input: PlanInput, names: tuple[str, ...]) -> None:
+    """Say which names and users new hosts do not know, where the site and not slurmfab brings these; HostError."""
+    cluster, found = plan_input.cluster, list[tuple[str, str]]()
+    people = [user.name for user in cluster.users if user.accounts] if not cluster.unix_users else []
+    hostnames = {host: plan_input.host(host).hostname or host for host in plan_input.members}
+
+    def unknown(host: str, others: Iterable[str]) -> str:
+        """The names of others that a host cannot resolve, as a hostlist; empty for none."""
+        asked = [hostnames[name] for name in others if name != host]
+        request = {"op": "addresses", "names": asked}
+        told = answer_value(host, run.transport.call(host, request), "addresses") if asked else {}
+        return fold([name for name in asked if not told.get(name)])
+
+    for host in names:
+        if lacking := [name for name in people if name not in plan_input.facts[host].accounts]:
+            why = f"it does not know the users {', '.join(lacking)} (unix_users: false), whose jobs would fail there"
+            found.append((host, why))
+        if not cluster.hosts_file and (lost := unknown(host, plan_input.members)):
+            found.append((host, f"it does not know the names {lost} (hosts_file: false); {NAMES_NEEDED}"))
+    if not cluster.hosts_file and (lost := unknown(run.controller, names)):
+        found.append((run.controller, f"it does not know the names {lost} (hosts_file: false); {NAMES_NEEDED}"))
+    for line in fold_lines(found):
+        run.progress.line(f"{line}.")
 
 
 @contextmanager
