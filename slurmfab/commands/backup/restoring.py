@@ -28,7 +28,7 @@ from slurmfab.core.engine.job_safety import JobSafety
 from slurmfab.core.engine.requests import apply_request, gather, require_claim
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.session import Output
-from slurmfab.core.plan.directories import state_directory
+from slurmfab.core.plan.directories import other_uses, state_directory
 from slurmfab.core.plan.phases import database
 from slurmfab.core.plan.plan import PHASES, Phase
 from slurmfab.core.plan.plan_input import PlanInput
@@ -228,7 +228,8 @@ class RestorePhases:
         cluster, needed = plan_input.cluster, self.parts_of(plan_input, host)
         wanted: list[Resource] = []
         if parts.STATE in needed:
-            wanted.append(state_directory(cluster.state_directory, plan_input.slurm_owner(host)))
+            owner, others = plan_input.slurm_owner(host), other_uses(plan_input, host)
+            wanted.append(state_directory(cluster.state_directory, owner, others))
             wanted.append(RestoredState(cluster.state_directory, *self.staged(parts.STATE), self.stamp))
         if parts.DATABASE in needed and cluster.database:
             wanted.append(RestoredDatabase(cluster.database.name, *self.staged(parts.DATABASE)))

@@ -47,6 +47,13 @@ CLOSED = (
 )
 """A test of find(1) for what slurmctld cannot use; it may have files, such as keys, that it cannot write."""
 
+NOT_STATE = " -o ".join(
+    f"-name '{name}'"
+    for name in (".?*", "lost+found", "cred_state*", "job[0-9]*", "*_[0-9]*.[0-9]*", "hwloc_topo*", "conf-cache",
+                 "*.log*", "*.pid")
+)  # fmt: skip
+"""Tests of find(1) for what is not slurmctld's in its directory (`slurmctld_state.IGNORED`)."""
+
 LOG_BYTES = 4 << 20  # size of the part at the end of slurmctld's log that is searched
 
 UNSAVED = "Can't save state|error (writing|on) .* state save file|Error (creating|writing) file"
@@ -163,7 +170,7 @@ def unusable_state(host: CheckedHost, directory: str, user: str) -> list[str]:
     """What of slurmctld's state the slurm user cannot read and write, with owner and mode; the first few."""
     place, as_slurm, closed = shlex.quote(directory), AS_SLURM.format(user=user), CLOSED.format(user=user)
     command = (
-        f"test ! -e {place} || {{ cd / && {as_slurm} find {place} \\( -name '.?*' -o -name lost+found \\) -prune -o "
+        f"test ! -e {place} || {{ cd / && {as_slurm} find {place} \\( {NOT_STATE} \\) -prune -o "
         f"{closed} -printf '%p (of %u, mode %m)\\n' 2>&1 | head -n {SHOWN}; }}"
     )
     lines = host.run(command).stdout.splitlines()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from slurmfab.base.paths import FORMER_SPOOL, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.slurm import accounting, places
+from slurmfab.core.impact.slurm_diff import TABLES
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
 from slurmfab.on_hosts.agent.files.directory import Directory
@@ -20,6 +22,12 @@ FORMER_LOG = f"{SLURM_LOGS}/slurmd.log"
 """Where an earlier slurmfab had slurmd's log; steps that began then write there until they end."""
 
 LOG_MARKS = ("slurm*.log*", "slurm_job*")  # logs of Slurm's daemons, and of ended jobs (JobCompLoc)
+
+STATE, SPOOL = "StateSaveLocation", "SlurmdSpoolDir"
+OF_CONTROLLER = ("statesavelocation", "slurmctldpidfile", "jobcomploc")
+"""Keys of slurm.conf whose files are slurmctld's own, and nobody else's."""
+
+PATHS = re.compile(r"(?:^|(?<=[,:=]))/[^,:\s]+")  # absolute paths in a value of slurm.conf
 
 STATE_MARKS = ("clustername", "job_state*", "node_state*", "heartbeat", "last_config_lite*")
 """Files that slurmctld writes when it starts, or soon afterwards (slurm.conf(5), StateSaveLocation)."""
@@ -46,6 +54,20 @@ def shared_directory(path: str) -> Directory:
     return Directory(path, "root", "root", 0o755)
 
 
+def other_uses(plan_input: PlanInput, host: str) -> tuple[tuple[str, str], ...]:
+    """What else has files on a host, beside slurmctld's state: key and path, by slurm.conf and slurmdbd.conf."""
+    cluster, known = plan_input.cluster, plan_input.is_compute_node(host)
+    node = plan_input.host(host).hostname if known else host
+    found = [
+        (TABLES["slurm.conf"][low].name if low in TABLES["slurm.conf"] else low, path)
+        for low, value in plan_input.conf_wanted.settings.items()
+        if low not in OF_CONTROLLER and (known or low != "slurmdspooldir")
+        for path in PATHS.findall(value.replace("%n", host).replace("%h", node))
+    ]
+    found += [("LogFile", accounting.log_file(cluster.slurmdbd_conf))] if "database" in cluster.roles(host) else []
+    return tuple(dict.fromkeys(found))
+
+
 def log_directory(plan_input: PlanInput, host: str) -> Directory:
     """The directory of the logs of slurmctld and slurmdbd; root's on hosts that have neither.
 
@@ -53,7 +75,10 @@ def log_directory(plan_input: PlanInput, host: str) -> Directory:
     """
     owner = logs_owner(plan_input.cluster, host)
     user, group = plan_input.slurm_owner(host)
-    return Directory(SLURM_LOGS, owner, group if owner == user else owner, 0o755, LOG_MARKS)
+    spools = tuple(one for one in other_uses(plan_input, host) if one[0] == SPOOL)
+    return Directory(
+        SLURM_LOGS, owner, group if owner == user else owner, 0o755, LOG_MARKS, key="the log directory", used=spools
+    )
 
 
 def logs_owner(cluster: Cluster, host: str) -> str:
@@ -118,9 +143,9 @@ def site_directories(plan_input: PlanInput, host: str) -> tuple[Directory, ...]:
     )
 
 
-def state_directory(path: str, owner: tuple[str, str]) -> Directory:
-    """slurmctld's state directory; it holds job scripts, so only the slurm user may read it."""
-    return Directory(path, *owner, 0o700, STATE_MARKS)
+def state_directory(path: str, owner: tuple[str, str], used: tuple[tuple[str, str], ...] = ()) -> Directory:
+    """slurmctld's state directory; it holds job scripts, so only the slurm user may read it, unless others have to."""
+    return Directory(path, *owner, 0o700, STATE_MARKS, key=STATE, used=used)
 
 
 def backup_directory(path: str) -> Directory:

@@ -181,6 +181,37 @@ def test_a_directory_of_root_is_given_away_if_it_is_empty_or_a_file_shows_what_i
         assert state.stat().st_uid == (4711 if status == "changed" else 0)
 
 
+@pytest.mark.parametrize("place", ["/state", "/state/spool", "/link", "/link/spool"])
+def test_a_directory_when_another_key_has_its_place_there_then_stays_and_both_keys_are_named(
+    root: Path, context: Context, place: str
+) -> None:
+    (root / "state/spool").mkdir(parents=True)
+    (root / "link").symlink_to(root / "state")
+    (root / "state").chmod(0o755)
+    uses = (("SlurmdPidFile", "/run/slurmd.pid"), ("SlurmdSpoolDir", place))
+    wanted = Directory("/state", mode=0o700, key="StateSaveLocation", used=uses)
+    found = apply(wanted, context)
+    assert (found.status, (root / "state").stat().st_mode & 0o777) == ("ok", 0o755)
+    assert "StateSaveLocation and SlurmdSpoolDir share it" in found.message
+
+
+@pytest.mark.parametrize("place", ["/", "/states", "/elsewhere"])
+def test_a_directory_when_another_key_has_its_place_elsewhere_then_is_closed(
+    root: Path, context: Context, place: str
+) -> None:
+    (root / "state").mkdir(mode=0o755)
+    assert apply(Directory("/state", mode=0o700, used=(("SlurmdSpoolDir", place),)), context).status == "changed"
+    assert (root / "state").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_when_it_is_new_and_another_key_has_its_place_there_then_is_open(
+    root: Path, context: Context
+) -> None:
+    wanted = Directory("/state", mode=0o700, key="StateSaveLocation", used=(("SlurmdSpoolDir", "/state"),))
+    assert apply(wanted, context).status == "changed"
+    assert (root / "state").stat().st_mode & 0o777 == 0o755
+
+
 BEFORE = b"127.0.0.1 localhost\r\n# caf\xe9 without newline"
 BLOCK = b"# BEGIN slurmfab hosts\n10.0.0.1 n1\n# END slurmfab hosts\n"
 

@@ -30,7 +30,7 @@ from slurmfab.core.plan.directories import (
     state_directory,
     unguarded,
 )
-from slurmfab.core.plan.phases import files, scripts
+from slurmfab.core.plan.phases import files, scripts, slurm_conf
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.core.plan.plan_input import PlanInput
@@ -251,3 +251,25 @@ def test_state_backups_and_directories_of_jobs_are_for_slurm_and_root_alone() ->
     private = private_directory("/p")
     assert (private.mode, private.for_root, private.owner) == (0o755, True, "root")
     assert slurm_directory().mode == shared_directory("/x").mode == 0o755
+
+
+@pytest.mark.parametrize(
+    ("said", "keys"),
+    [
+        ("", set()),
+        ("slurm_conf: {SlurmdSpoolDir: /srv/slurm/spool}", {"SlurmdSpoolDir"}),
+        ("slurm_conf: {SlurmdSpoolDir: /srv/slurm/%n}", {"SlurmdSpoolDir"}),
+        ("slurm_conf: {SlurmdSpoolDir: /srv/slurm2}", set()),
+        ("slurm_conf: {SlurmdLogFile: /srv/slurm/slurmd.log}", {"SlurmdLogFile"}),
+        ("slurm_conf: {SlurmdPidFile: /srv/slurm/slurmd.pid}", {"SlurmdPidFile"}),
+        ("slurm_conf: {SlurmctldPidFile: /srv/slurm/slurmctld.pid}", set()),
+        ("slurm_conf: {TaskProlog: /srv/slurm/task.sh}", {"TaskProlog"}),
+    ],
+)
+def test_the_state_directory_when_other_keys_have_files_in_it_then_is_compared_with_them(
+    said: str, keys: set[str]
+) -> None:
+    both = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: [c1, n1]}]\nstate_directory: /srv/slurm\n"
+    resources = slurm_conf.directories(prepared_input(both + said), "c1")
+    (state,) = (one for one in resources if isinstance(one, Directory) and one.key == "StateSaveLocation")
+    assert {key for key, path in state.used if f"{path}/".startswith("/srv/slurm/")} == keys

@@ -277,6 +277,10 @@ USED = (
 _HOMES = "/home/"
 
 
+CLOSED: tuple[Place, ...] = (("state_directory",), ("backup", "directory"), ("registry", "directory"))
+"""The keys of directories that only the user of one daemon may enter."""
+
+
 def directories_have_one_purpose(cluster: Cluster) -> Complaints:
     """A directory of the system, or with the files of others, would be given away or closed to everybody else."""
     homes = {user.home_directory: user.name for user in cluster.users}
@@ -284,6 +288,23 @@ def directories_have_one_purpose(cluster: Cluster) -> Complaints:
         why = taken(path) or (f"is the home of {homes[path]}" if path in homes else "") or in_home(place, path, homes)
         if why:
             yield place, f'"{path}" {why}; name a directory for this purpose alone, such as /srv/slurm'
+
+
+def closed_directories_hold_nothing_of_others(cluster: Cluster) -> Complaints:
+    """Nobody else gets to what is below a directory that only its daemon may enter; both keys are named."""
+    others: list[tuple[str, str]] = [("homes", cluster.homes)] if cluster.homes else []
+    others += [(f"the home of {user.name}", user.home_directory) for user in cluster.users]
+    others += [(f"{place[0]}[{place[1]}]", mount.path) for place, mount in named_mounts(cluster)]
+    others += [(f"exports[{number}]", export.path) for number, export in enumerate(cluster.exports)]
+    for place, path in named(cluster):
+        if place not in CLOSED:
+            continue
+        state = [] if place == CLOSED[0] else [("state_directory", f"{cluster.state_directory}/")]
+        # State and backups may be on a file system of their own, which is mounted there.
+        inside = next((one for one in (*others, *state) if one[1].startswith(f"{path}/")), None)
+        if inside is not None:
+            what, where = inside[0], inside[1].rstrip("/")
+            yield place, f'"{path}" is closed to others, and contains {where}, which is {what}; name another one'
 
 
 def in_home(place: Place, path: str, homes: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from functools import cache
 from slurmfab.base.paths import UNIT_FILES
 from slurmfab.cluster.slurm.render import fill
 from slurmfab.cluster.slurm.versions import SlurmVersion
+from slurmfab.core.plan.directories import other_uses
 from slurmfab.core.plan.phases.capability import owned
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -53,15 +54,18 @@ def drop_ins(plan_input: PlanInput, host: str) -> Iterator[OwnedFile]:
         if is_ours or keeps_sigpipe:
             state = plan_input.cluster.state_directory if daemon == "slurmctld" else ""
             has_database = daemon == "slurmctld" and plan_input.cluster.database is not None
+            shared = (
+                any(f"{used}/".startswith(f"{state}/") for _, used in other_uses(plan_input, host)) if state else False
+            )
             waits = is_ours and daemon == "slurmd" and len(plan_input.cluster.controllers) > 1
-            yield OwnedFile(path(daemon), text_of(is_ours, keeps_sigpipe, state, has_database, waits))
+            yield OwnedFile(path(daemon), text_of(is_ours, keeps_sigpipe, state, has_database, waits, shared=shared))
 
 
 @cache
-def text_of(restarts: bool, keeps_sigpipe: bool, state: str, has_database: bool, waits: bool) -> str:
+def text_of(restarts: bool, keeps_sigpipe: bool, state: str, has_database: bool, waits: bool, *, shared: bool) -> str:
     """The text of a drop-in, the same for all hosts."""
     context = {"restarts": restarts, "keeps_sigpipe": keeps_sigpipe, "state": state, "has_database": has_database}
-    return fill("restart.conf", {**context, "waits": waits})
+    return fill("restart.conf", {**context, "waits": waits, "shared": shared})
 
 
 def others(plan_input: PlanInput, host: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from slurmfab.cluster.slurm.site_files import SLURMD
 from slurmfab.cluster.slurm.versions import reconfigure_renews_daemons
 from slurmfab.core.plan.directories import (
     log_directory,
+    other_uses,
     private_directory,
     shared_directory,
     site_directories,
@@ -54,14 +55,17 @@ def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     state, private = cluster.state_directory, cluster.private_tmp
     shared = cluster.slurm_conf_directory if host == cluster.controller else None
     access = StateAccess(plan_input.state_before or state, str(plan_input.slurm_version), cluster.slurm_user)
+    own_state = state_directory(state, plan_input.slurm_owner(host), other_uses(plan_input, host))
     found = (
         *((slurm_directory(),) if is_controller or has_own_files(plan_input, host) else ()),
         *((shared_directory(shared),) if shared else ()),
         log_directory(plan_input, host),
+        # Before slurmd's, which may be the same: one that is made is the slurm user's, and open to jobs.
+        *((own_state,) if is_controller else ()),
         *site_directories(plan_input, host),
         *slurmd_directories(plan_input, host),
         *((private_directory(private.base),) if private and "compute" in cluster.roles(host) else ()),
-        *((state_directory(state, plan_input.slurm_owner(host)), access) if is_controller else ()),
+        *((access,) if is_controller else ()),
         *daemon_users.resources(plan_input, host, "slurmctld"),
     )
     return (*(found if cluster.guard_directories else unguarded(found)), *log_rotation.resources(plan_input, host))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from typing import ClassVar, Mapping, Optional, Tuple
+from typing import ClassVar, List, Mapping, Optional, Tuple
 
 from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
@@ -15,6 +15,9 @@ from slurmfab.on_hosts.agent.identities.ways import closed_ways, open_ways
 
 ANYTHING = "*"
 """As a mark: the path is used for one purpose only, so a directory there is the right one whatever is in it."""
+
+OPEN = 0o755
+"""The mode of a new directory in which another use has its place."""
 
 OF_FILE_SYSTEM = ("lost+found",)  # names in a file system without files (mke2fs(8))
 
@@ -43,6 +46,10 @@ class Directory(Resource):
     # Whether root works there, so that no other user may put another directory in its place, or have put links in it;
     # what only other owners and modes would allow is mended.
     for_root: bool = False
+    # The key that names it, and other uses, as key and path. Where it is the place of one of them, or contains it, an
+    # existing directory is right as it is: its owner and mode may be what that use needs.
+    key: str = ""
+    used: Tuple[Tuple[str, str], ...] = ()
 
     def labelled(self, context: Context) -> Tuple[str, ...]:  # noqa: ARG002
         """The directory, unless it is right as it is."""
@@ -71,11 +78,22 @@ class Directory(Resource):
         with folder:
             if self.kept:
                 return self.wanted(context)
+            if keys := self.other_keys(context):
+                context.remark = "%s stays as it is (%s): %s and %s share it, and would exclude each other" % (
+                    self.path, ownership(folder), self.key, listed(keys, 3)
+                )  # fmt: skip
+                return self.wanted(context)
             found = access_of(context, folder.status, self.owner, self.group)
             self.refuse_foreign(context, folder, found)
             self.refuse_planted(folder)
             way = intruded(folder) if self.for_root else closed_ways(context, self.path, self.owner)
             return {**found, "way": way or None}
+
+    def other_keys(self, context: Context) -> List[str]:
+        """The keys of other uses that have their place here, also by a link."""
+        here = os.path.realpath(context.path(self.path))
+        real = ((key, os.path.realpath(context.path(path))) for key, path in self.used)
+        return list(dict.fromkeys(key for key, path in real if (path + "/").startswith(here + "/")))
 
     def found(self, context: Context) -> Optional[Folder]:
         """The directory, open; `None` where there is none. Raises ResourceFailed as for `actual`."""
@@ -128,13 +146,18 @@ class Directory(Resource):
         with open_folder(context.path(self.path), make=True) as folder:
             # Compared again, because another user may have put another directory there meanwhile.
             self.refuse_foreign(context, folder, access_of(context, folder.status, self.owner, self.group))
-            folder.set_access(uid, gid, self.mode)
+            folder.set_access(uid, gid, OPEN if self.other_keys(context) else self.mode)
             # Looked at once more, because until now another user could put something there.
             self.refuse_planted(folder)
             if self.for_root and folder.intruder:
                 raise ResourceFailed("%s; take that right away: %s" % (intruded(folder), folder.remedy))
         if self.owner != "root":
             open_ways(context, self.path, self.owner)
+
+
+def ownership(folder: Folder) -> str:
+    """Owner and mode, such as `of slurm, mode 0755`."""
+    return "of %s, mode %04o" % (user(folder.status.st_uid), stat.S_IMODE(folder.status.st_mode))
 
 
 def intruded(folder: Folder) -> str:

@@ -42,8 +42,9 @@ LOADED = "Running as primary controller"
 DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # what the slurm user has to be allowed
 MAX_DEPTH = 32  # how deep directories may be nested; Slurm's state has two levels
 
-IGNORED = re.compile(r"\.|lost\+found$")
-"""Names in the state directory that are not slurmctld's: hidden ones, and what a file system has for itself."""
+IGNORED = re.compile(r"\.|lost\+found$|cred_state|job\d|.+_\d+\.\d+$|hwloc_topo|conf-cache$|.+\.(log|pid)(\W|$)")
+"""Names in the state directory that are not slurmctld's: hidden ones, what a file system has for itself, and, where a
+site has all in one place, what slurmd has in its own: credentials, jobs' scripts and steps, and logs."""
 
 SHOWN = 3  # how many names a message has
 GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS, which tells what lsattr(1) shows

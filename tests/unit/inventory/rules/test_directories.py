@@ -79,3 +79,23 @@ def test_a_directory_for_one_purpose_is_accepted(key: str, path: str) -> None:
 def test_private_directories_are_apart_from_state_and_backups(more: str, other: str) -> None:
     with pytest.raises(InputError, match=other):
         cluster(f"{HEAD}{more}private_tmp: {{BasePath: /srv/slurm}}\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("state_directory: /data", 'state_directory: "/data" is closed to others, and contains /data/people/ann'),
+        ("backup: {directory: /data/people}", "which is the home of ann"),
+        ("backup: {directory: /data/x}\nstate_directory: /data/x/state", "which is state_directory"),
+        ("backup: {directory: /d}\nmounts: [{path: /d/e, source: tmpfs, type: tmpfs}]", "which is mounts[0]"),
+        ("backup: {directory: /d}\nexports: [{path: /d/e, host: c1}]", "which is exports[0]"),
+    ],
+)
+def test_a_closed_directory_when_others_have_to_pass_it_then_is_refused_with_both_keys(said: str, why: str) -> None:
+    with pytest.raises(InputError) as refused:
+        cluster(f"{HEAD}{said}\n")
+    assert why in str(refused.value)
+
+
+def test_a_closed_directory_when_it_has_a_file_system_of_its_own_then_is_accepted() -> None:
+    assert cluster(f"{HEAD}state_directory: /d/e\nmounts: [{{path: /d/e, source: tmpfs, type: tmpfs}}]\n").mounts

@@ -93,7 +93,7 @@ def test_a_host_when_firewalld_has_come_or_gone_then_the_other_kind_of_rules_goe
 def test_nft_takes_the_rules(host: str) -> None:
     known = wanted(
         "firewall: {admins: [10.9.0.0/16, 'fd99::/64'], users: 10.8.0.0/16}\ndatabase: c1\nmonitoring: true\n"
-        "slurm_conf: {SrunPortRange: 6000-7000}\n"
+        "slurm_conf: {SrunPortRange: 7000-8000}\n"
     )
     text = rules(known, host)
     done = subprocess.run(["nft", "--check", "-f", "-"], input=text, text=True, capture_output=True, check=False)

@@ -99,3 +99,14 @@ def test_jobs_of_a_slurm_that_passes_on_ignored_signals_keep_sigpipe(more: str) 
     assert restarts.path("slurmd") in service.watches  # type: ignore[attr-defined]
     (earlier,) = slurmd_service(known(more), "n1")
     assert restarts.path("slurmd") not in earlier.watches  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("place", "shared"), [("/srv/slurm", True), ("/srv/slurm/spool", True), ("/srv/spool", False)])
+def test_slurmctld_when_slurmd_has_its_files_in_the_same_place_then_starts_beside_them(
+    place: str, *, shared: bool
+) -> None:
+    same = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: [c1, n1]}]\nstate_directory: /srv/slurm\n"
+    plan_input = prepared_input(f"{same}slurm_conf: {{SlurmdSpoolDir: {place}}}\n")
+    (text,) = (file.text for file in restarts.drop_ins(plan_input, "c1") if "slurmctld" in file.path)
+    assert ("case $$file in cred_state*|job[0-9]*" in text) == shared
+    assert "do test -d $$file" in text or shared
