@@ -548,6 +548,14 @@ OF_SLURM = (
         says="the job failed",
     ),
     Falsified(
+        "jobs.batch_job_of_a_user_runs",
+        "n1",
+        "slurmd's directory has mode 0700, so that no user can read a script there",
+        "chmod 0700 /var/spool/slurmd",
+        "chmod 0755 /var/spool/slurmd",
+        "Permission denied",
+    ),
+    Falsified(
         "jobs.running_jobs_have_processes",
         "n1",
         "Slurm calls a job running that has no process",

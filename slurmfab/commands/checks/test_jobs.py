@@ -10,21 +10,37 @@ from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.commands.checks import user_jobs
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.node_state import is_ready
 from slurmfab.commands.checks.slurm import JOB_LOGS, Slurm
-from slurmfab.commands.checks.wanted import deploy
+from slurmfab.commands.checks.wanted import deploy, spool_directory
 
 SIGPIPE = 1 << (13 - 1)  # its bit among the signals that a process ignores (proc(5), SigIgn; signal(7))
 
 MOST_NAMED = 3
+MOST_TRIED = 64  # how many nodes have a batch job of a user, one each
 
 
 def test_job_runs(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     """a job runs on the node"""
     name = slurm.told_by(node.name).hostname
     assert name.split(".")[0] == hostname(lock, node.name), f"the job ran on {name}. {JOB_LOGS}"
+
+
+def test_batch_job_of_a_user_runs(node: CheckedHost, slurm: Slurm, cluster: Cluster, lock: Lock) -> None:
+    """a batch job of an ordinary user runs on the node, with a step by srun"""
+    if node.name not in cluster.compute_nodes[:MOST_TRIED]:
+        raise DoesNotApply(f"such a job runs on the first {MOST_TRIED} nodes alone")
+    who = user_jobs.ordinary(cluster, slurm.controller)
+    if who is None or node.run("id %s", who.name).rc:
+        raise DoesNotApply("it knows no ordinary user of the cluster file who may run jobs")
+    failed = user_jobs.batch_job(slurm, who, node)
+    place = spool_directory(cluster, lock, node.name)
+    assert not failed, (
+        f"{failed}. Users have to be able to read their scripts in SlurmdSpoolDir: namei -l {place} there. {JOB_LOGS}"
+    )
 
 
 def test_running_jobs_have_processes(node: CheckedHost, slurm: Slurm) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import secrets
 import shlex
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
 from testinfra.backend.base import CommandResult
 
 from slurmfab.base.errors import HostError, InputError
+from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, Opener, last_words, line_of, opened
+from slurmfab.commands.checks.places import place_for
 from slurmfab.commands.checks.shell import NoAnswer
-from slurmfab.commands.checks.slurm import Slurm
+from slurmfab.commands.checks.slurm import WAIT_SECONDS, Slurm
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
 
@@ -72,6 +76,52 @@ def person(host: CheckedHost, name: str) -> Person:
     if len(fields) < 7:
         raise InputError(f"--user {name}: there is no such user on {host.name}.")
     return Person(name, fields[5])
+
+
+NOBODY = "nobody"  # a user that every host has, with the same number, and who may do nothing
+SCRIPT = "#!/bin/sh\nsrun --ntasks=1 --mpi=none --input=none true && id -un\n"
+"""A batch job with a step; the output is the user's name."""
+
+
+def ordinary(cluster: Cluster, host: CheckedHost) -> Person | None:
+    """The user whose job stands for those of all: the first of the cluster file whom a host knows, else nobody.
+
+    Where jobs need an account, one who has one; `None` if there is none.
+    """
+    named = [one.name for one in cluster.users if one.accounts or not cluster.enforces_accounts]
+    for name in (*named, *(() if cluster.enforces_accounts else (NOBODY,))):
+        with suppress(InputError):
+            return person(host, name)
+    return None
+
+
+def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
+    """Run `SCRIPT` on a node as a user; why it failed, or empty. Skips without room, and where a limit holds it."""
+    slurm.need_room(node.name)
+    place, path = place_for(slurm.cluster, who.name, (node.name,)), f"/tmp/{slurm.job_name}-{secrets.token_hex(4)}"  # noqa: S108
+    if place is None:
+        raise DoesNotApply(f"no partition has {node.name}")
+    slurm.has_run_jobs = True
+    options = (*place.options, f"--nodelist={node.name}", "--ntasks=1", slurm.memory_option((node.name,)), "--time=2",
+               f"--job-name={slurm.job_name}", f"--output={path}", "--chdir=/tmp", "--no-requeue")  # fmt: skip
+    number, refused = submit(slurm.controller, who, options, script=SCRIPT)
+    if refused and who.name == NOBODY:
+        raise DoesNotApply(f"Slurm takes no job of {NOBODY} for {node.name}: {refused}")
+    if refused:
+        pytest.skip(f"Slurm takes no job of {who.name} for {node.name}: {refused}")
+    found = JobState("")
+    for wait in (0.2, 0.4, 0.8, *[1.0] * WAIT_SECONDS):
+        time.sleep(wait)
+        found = (states(slurm.controller, (number,)) or {}).get(number, found)
+        if found.state in ENDED:
+            break
+    output, _ = read(node, who, path) if found.state in ENDED else ("", "")
+    if found.state in WAITING:
+        pytest.skip(f"the batch job of {who.name} waits for {node.name} since {WAIT_SECONDS} s ({found.reason}).")
+    if found.state == "COMPLETED":
+        return ""
+    words = f": {output.strip().rpartition(chr(10))[2]}" if output.strip() else ""
+    return f"the batch job {number} of {who.name} is {found.state} (exit code {found.code}){words}"
 
 
 def submit(
