@@ -66,26 +66,10 @@ if TYPE_CHECKING:
 
 WITHOUT_COMMANDS = frozenset(
     {
-        *(
-            "connections",
-            "freed-ports",
-            "free-space",
-            "lock-copy",
-            "login-guard",
-            "lost-jobs",
-            "null-device",
-            "package-way",
-        ),
-        *("root-log", "slurm-nodes", "slurm-state-access", "ssh-login", "nodes-awake"),
-        *(
-            "earlier-directory",
-            "earlier-files",
-            "earlier-logins",
-            "earlier-mounts",
-            "exports-loaded",
-            "released-mounts",
-            "revived-unit",
-        ),
+        *("connections", "freed-ports", "free-space", "lock-copy", "login-guard", "lost-jobs", "null-device"),
+        *("cluster-id", "package-way", "registration", "root-log", "slurm-nodes", "slurm-state-access", "ssh-login"),
+        *("earlier-directory", "earlier-files", "earlier-logins", "earlier-mounts", "exports-loaded", "nodes-awake"),
+        *("released-mounts", "revived-unit"),
         *("carried-files", "fetched-files", "left-file", "mig", "spank-plugin", "munge-directories", "node-gate"),
         *("packages-former", "packages-gone", "storage-login"),
         *("dnf-packages-former", "dnf-packages-gone", "partition-drain", "node-trial", "node-drain", "node-resume"),

@@ -56,7 +56,7 @@ def test_a_cluster_that_joins_has_its_mark_removed_while_slurmctld_is_stopped() 
     wanted = after(THREE_HOSTS, ON_C1)
     assert [one.id for one in daemons.stop(wanted, "c1")] == ["slurmctld-pause:slurmctld"]
     assert "absent:/var/lib/slurm/slurmctld/clustername" in [one.id for one in slurm_conf.resources(wanted, "c1")]
-    assert [one.id for one in daemons.start(wanted, "c1")] == ["service:slurmctld"]
+    assert [one.id for one in daemons.start(wanted, "c1")] == ["service:slurmctld", "registration:lab"]
 
 
 def test_a_first_deployment_leaves_the_mark_of_another_cluster_for_slurmctld_to_see() -> None:
