@@ -45,7 +45,7 @@ PersonId = Annotated[int, Field(ge=0, le=60000)]  # a number of a person, or of 
 Bus = Annotated[str, pattern(r"(?:[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])?", 16)]
 Cores = Annotated[str, pattern(r"(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?", 4096)]
 CPU_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-MOST_CPUS = 1 << 16  # slurm.conf(5): what Slurm takes as the CPUs of one node
+MOST_CPUS = 8192  # what Linux supports (NR_CPUS); slurmctld does not survive 65536, as a product either
 SiteFileName = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)?", 201)]
 GpuType = Annotated[str, pattern(r"[A-Za-z0-9_.-]*", 128)]
 
@@ -86,6 +86,12 @@ class Hardware:
     CoresPerSocket: Cpus
     ThreadsPerCore: Cpus
     RealMemory: Annotated[int, Field(ge=1, le=1 << 40)]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a host can have so many; Slurm multiplies them. A lock may have more, from a former slurmfab."""
+        threads = self.Boards * self.SocketsPerBoard * self.CoresPerSocket * self.ThreadsPerCore
+        return max(self.CPUs, threads) <= MOST_CPUS
 
     @property
     def processors(self) -> tuple[int, ...]:
@@ -316,6 +322,8 @@ def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
     facts = checked(name, adapter(), plain, "facts")
     if not all(map(are_cpus, (facts.ecores, *(gpu.cores for gpu in facts.gpus)))):
         raise AgentFailed(name, f"its facts were refused: cores: a node has at most {MOST_CPUS} CPUs. {ADVICE}")
+    if not all(one is None or one.is_possible for one in (facts.hardware, facts.kernel)):
+        raise AgentFailed(name, f"its facts were refused: hardware: a node has at most {MOST_CPUS} CPUs. {ADVICE}")
     return facts
 
 

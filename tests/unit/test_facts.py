@@ -20,6 +20,7 @@ TRUE = as_answer(
         os_like="debian ubuntu",
     )
 )
+PROCESSORS = ("CPUs", "Boards", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")
 GPU = {"file": "/dev/nvidia0", "type": "a100", "bus": "0000:3b:00.0", "cores": "0-31,64-95", "with_files": []}
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIGx5aW5n"
 
@@ -73,6 +74,12 @@ LIES = {
     "a home with a colon": {"accounts": {"slurm": {"uid": 1, "gid": 1, "home": "/x:/y", "shell": ""}}},
     "endless memory": {"hardware": {**TRUE["hardware"], "RealMemory": 10**30}},
     "no memory": {"hardware": {**TRUE["hardware"], "RealMemory": 0}},
+    "all numbers at their ends": {"hardware": {**TRUE["hardware"], **dict.fromkeys(PROCESSORS, 65533)}},
+    "65536 cores, which are 0": {"hardware": {**TRUE["hardware"], "SocketsPerBoard": 256, "CoresPerSocket": 256}},
+    "65536 sockets of boards": {"hardware": {**TRUE["hardware"], "Boards": 256, "SocketsPerBoard": 256}},
+    "65536 threads": {"hardware": {**TRUE["hardware"], "CoresPerSocket": 256, "ThreadsPerCore": 256}},
+    "more than Linux has": {"hardware": {**TRUE["hardware"], "CPUs": 8193}},
+    "more than Linux has, by the kernel": {"kernel": {**TRUE["hardware"], "SocketsPerBoard": 8193}},
     "half a processor": {"hardware": {**TRUE["hardware"], "CPUs": 0.5}},
     "a processor that is text": {"hardware": {**TRUE["hardware"], "CPUs": "4"}},
     "yes for true": {"fetches": "yes"},
@@ -100,6 +107,13 @@ def test_a_lie_of_a_host_is_refused_in_one_line_that_does_not_repeat_it(lie: dic
     assert message.isprintable()
     assert len(message) < 500
     assert KEY not in message
+
+
+def test_a_host_with_as_many_processors_as_linux_supports_is_believed() -> None:
+    most = {"CPUs": 8192, "Boards": 1, "SocketsPerBoard": 8, "CoresPerSocket": 512, "ThreadsPerCore": 2}
+    facts = from_answer("n3", {**TRUE, "hardware": {**TRUE["hardware"], **most}}, 0.0)
+    assert facts.hardware is not None
+    assert facts.hardware.CPUs == 8192
 
 
 @pytest.mark.parametrize("answer", [None, [], "facts", 1, [[TRUE]]])

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from slurmfab.cluster.inventory.reading import MOST_COMPLAINTS
+from slurmfab.cluster.slurm.meaning import too_many_cpus
 
 Place = tuple[str | int, ...]
 
@@ -127,6 +128,8 @@ def _check_nothing_owned(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _check_node_keys(settings: dict[str, Any]) -> dict[str, Any]:
     mistakes("settings", _key_mistakes(settings, NODE_KEYS_OF_SLURMFAB))
+    if reason := too_many_cpus(settings):
+        raise ValueError(reason)
     return settings
 
 

@@ -59,6 +59,9 @@ LOG_LEVELS = frozenset(("slurmctlddebug", "slurmddebug"))
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 """The suffixes of counts of generic resources."""
 
+MOST_CPUS = 65533  # 16 bits, less the two numbers that mean something else (slurm.h: NO_VAL16, INFINITE16)
+NUMBER_OF_CPUS = re.compile(r"[1-9][0-9]{0,4}")
+
 ENDLESS = ("unlimited", "infinite", "-1")
 
 
@@ -113,6 +116,33 @@ def node_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
         layout["cpus"] = int(line.get("cpus") or 0) or each * sockets
         found.update({key: str(value) for key, value in layout.items()})
     return found
+
+
+def too_many_cpus(line: Mapping[str, str]) -> str:
+    """Why slurmctld cannot count the processors that a node line (keys in any case) says; empty if it can.
+
+    It multiplies sockets, cores and threads, and keeps what comes of it in 16 bits, CPUs too where these do not fit the
+    product (read_config.c, node_conf.c). With 65536 cores it runs, writes CPUs=0 into its state, and never starts again.
+
+    >>> too_many_cpus({"Sockets": "256", "CoresPerSocket": "256"})
+    '256 sockets of 256 cores of 1 threads are 65536 CPUs; slurmctld counts at most 65533 of a node'
+    """
+    told = {key.lower(): value for key, value in line.items()}
+    counts = dict.fromkeys(("boards", "sockets", "socketsperboard", "corespersocket", "threadspercore"), 1)
+    for key in (*counts, "cpus", "procs"):
+        value = told.get(key, "1")
+        if not (NUMBER_OF_CPUS.fullmatch(value) and int(value) <= MOST_CPUS):
+            return f"{key}={value[:40]!a} is not a number from 1 to {MOST_CPUS}"
+        counts[key] = int(value)
+    sockets = counts["sockets"] if "socketsperboard" not in told and "sockets" in told else 0
+    sockets = sockets or counts["boards"] * counts["socketsperboard"]
+    cores, threads = counts["corespersocket"], counts["threadspercore"]
+    if (product := sockets * cores * threads) <= MOST_CPUS:
+        return ""
+    return (
+        f"{sockets} sockets of {cores} cores of {threads} threads are {product} CPUs; slurmctld counts at most "
+        f"{MOST_CPUS} of a node"
+    )
 
 
 def partition_meanings(line: Mapping[str, str]) -> Mapping[str, str]:

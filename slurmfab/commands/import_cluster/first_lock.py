@@ -9,8 +9,8 @@ from slurmfab.base.errors import IdConflict
 from slurmfab.cluster.facts import Gpu, Hardware, weakest
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import HostLock, Lock
+from slurmfab.cluster.slurm import meaning
 from slurmfab.cluster.slurm.gres import parsed
-from slurmfab.cluster.slurm.meaning import node_meanings
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.core.plan.hand_made_files import devices
 from slurmfab.core.plan.pinned import pin
@@ -78,7 +78,8 @@ def hardware(old: OldCluster, name: str) -> Hardware | None:
     """The hardware that slurm.conf gives a compute node; `None` for another host."""
     if name not in old.conf.nodes:
         return None
-    line: Mapping[str, str] = node_meanings(old.conf.nodes[name].settings)
+    line: Mapping[str, str] = meaning.node_meanings(old.conf.nodes[name].settings)
     with suppress(ValueError):
-        return Hardware(**{field: int(line.get(key, "1")) for field, key in HARDWARE.items()})
+        if not meaning.too_many_cpus(old.conf.nodes[name].settings):
+            return Hardware(**{field: int(line.get(key, "1")) for field, key in HARDWARE.items()})
     return Hardware(1, 1, 1, 1, 1, 1)

@@ -95,6 +95,8 @@ def corrected(draft: Draft, old: OldCluster, plan_input: PlanInput, left: Sequen
     by_node = dict(draft.nodes)
     for one in left:
         for name in one.nodes if one.kind == NODE_LINE and one.key and not one.is_added else ():
+            if name not in by_node:
+                continue  # it is not there yet: its keys are in the draft as far as they can be
             actual = old.node_setting(name, one.key)
             by_node[name] = nodes.corrected(old, by_node[name], name, one.key, actual)
     return replace(

@@ -289,6 +289,23 @@ COMPLAINTS = {
         "5: slurm_conf.Include: slurmfab writes Include itself",
     ),
     "slurm_conf as text": (SMALL + "slurm_conf: SlurmdTimeout=300\n", "5: slurm_conf: it must be a mapping"),
+    **{
+        f"{key}: {settings}": (
+            f'cluster: lab\ncontrollers: [mn]\nnodes: [{{hosts: n1}}]\n{key}: [{{hosts: n2, {settings}}}]\n'.replace(
+                "nodes: [{hosts: n1}]\nnodes:", "nodes:"
+            ),
+            f"{4 if key == 'future_nodes' else 3}: {key}[0]…{words}",
+        )
+        for key in ("nodes", "future_nodes")
+        for settings, words in (
+            ("Sockets: 256, CoresPerSocket: 256", "256 sockets of 256 cores of 1 threads are 65536 CPUs; slurmctld"),
+            ("Boards: 256, SocketsPerBoard: 256", "65536 sockets of 1 cores of 1 threads are 65536 CPUs; slurmctld"),
+            ("CPUs: 65534", "cpus='65534' is not a number from 1 to 65533"),
+            ("ThreadsPerCore: UNLIMITED", "threadspercore='UNLIMITED' is not a number from 1 to 65533"),
+            ("Procs: '0x10000'", "procs='0x10000' is not a number from 1 to 65533"),
+            ("CoresPerSocket: '²'", "corespersocket='\\xb2' is not a number from 1 to 65533"),
+        )
+    },
     "an ID of a stranger": (
         SMALL + "ids: {root: 5}\n",
         '5: ids.root: only slurm and munge have an ID here, not "root"',

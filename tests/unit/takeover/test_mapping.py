@@ -90,6 +90,19 @@ def test_addresses_of_slurm_conf_count_and_ssh_keeps_its_own_way() -> None:
     assert one.ssh.endpoints["n1"] == address("n1")
 
 
+@pytest.mark.parametrize("state", ["UNKNOWN", "FUTURE"])
+def test_numbers_of_a_node_that_would_end_slurmctld_are_left_out_and_told(state: str) -> None:
+    line = f"NodeName=n3 Sockets=256 CoresPerSocket=256 RealMemory=9000 Feature=big State={state}\n"
+    one = taken(BASE + line)
+    (told,) = about(one, "are not in the cluster file: 256 sockets of 256 cores of 1 threads are 65536 CPUs")
+    assert told.startswith("CPUs, sockets, cores and threads of n3 ")
+    known = parsed(one)
+    settings = known.future_settings["n3"] if state == "FUTURE" else known.settings_of("n3")
+    assert settings == {"RealMemory": "9000", "Feature": "big"}
+    hardware = first_lock(known, OldCluster(cluster(BASE + line))).hosts.get("n3")
+    assert state == "FUTURE" or (hardware and hardware.hardware and hardware.hardware.processors == (1, 1, 1, 1, 1))
+
+
 def test_nodes_with_other_names_than_their_hosts_keep_both() -> None:
     text = BASE.replace("NodeName=n[1-2]", "NodeName=node[1-2] NodeHostName=n[1-2]")
     hosts = {f"node{number}": {"hostname": f"n{number}"} for number in (1, 2)}

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from slurmfab.base.hostlist import fold
 from slurmfab.base.objections import Objection, objected
 from slurmfab.cluster.facts import Hardware
+from slurmfab.cluster.slurm.meaning import too_many_cpus
 from slurmfab.cluster.slurm.node import Kind, Node
 from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.core.impact.drift_kinds import acceptance
@@ -22,7 +23,8 @@ OVERRIDES = "config_overrides"
 
 
 def refuse_unfit(plan_input: PlanInput) -> None:
-    """Refuse, by InputError, more cores or memory of nodes than the lock has for them."""
+    """Refuse, by InputError, more cores or memory of nodes than the lock has for them, or than slurmctld survives."""
+    refuse_uncountable(plan_input)
     if not any(group.settings for group in plan_input.cluster.nodes):
         return  # slurm.conf then says what was discovered
     if OVERRIDES in plan_input.conf_wanted.settings.get("slurmdparameters", "").lower():
@@ -38,6 +40,24 @@ def refuse_unfit(plan_input: PlanInput) -> None:
     objected(
         f"{fold(nodes)}: {reason}" if any(map(plan_input.is_files_change, nodes)) else Objection((*nodes,), reason)
         for reason, nodes in found.items()
+    )
+
+
+def refuse_uncountable(plan_input: PlanInput) -> None:
+    """Refuse lines with more CPUs than slurmctld survives, whether the lock or the file says so, or both together."""
+    found: dict[str, list[str]] = {}
+    margin = plan_input.cluster.memory_margin
+    judged: dict[Kind, str] = {}
+    for name in plan_input.compute_nodes:
+        node = plan_input.node(name)
+        if node.kind not in judged:
+            judged[node.kind] = too_many_cpus(node_settings(node, margin))
+        if reason := judged[node.kind]:
+            found.setdefault(reason, []).append(name)
+    objected(
+        f"{fold(names)}: the line in slurm.conf would say what ends slurmctld: {reason}. Mend the keys of these nodes in "
+        f"the cluster file; or, if the lock says so: {acceptance(plan_input.cluster.roles(names[0]), names[0])}."
+        for reason, names in found.items()
     )
 
 

@@ -66,6 +66,27 @@ def test_what_the_hardware_has_or_slurm_does_not_compare_is_not_refused(settings
     judged(settings, more)
 
 
+@pytest.mark.parametrize("more", ["", "slurm_conf: {SlurmdParameters: config_overrides}"])
+@pytest.mark.parametrize(
+    ("settings", "layout", "words"),
+    [
+        ("Feature: a", {"SocketsPerBoard": 256, "CoresPerSocket": 256}, "256 sockets of 256 cores of 2 threads"),
+        ("Feature: a", {"CPUs": 65534}, "cpus='65534' is not a number from 1 to 65533"),
+        ("ThreadsPerCore: 2", {"CoresPerSocket": 32766}, "2 sockets of 32766 cores of 2 threads are 131064 CPUs"),
+    ],
+)
+def test_numbers_in_the_lock_that_end_slurmctld_are_refused_with_what_mends_them(
+    settings: str, layout: dict[str, int], words: str, more: str
+) -> None:
+    wanted: Any = cluster(FILE.replace("SETTINGS", settings).replace("MORE", more))
+    known = {host: replace(fact, hardware=HARDWARE) for host, fact in facts_of(wanted, prepared).items()}
+    known["n2"] = replace(known["n2"], hardware=replace(HARDWARE, **layout))
+    with pytest.raises(InputError) as refused:
+        refuse_unfit(plan_input(wanted, known, known))
+    assert f"n2: the line in slurm.conf would say what ends slurmctld: {words}" in str(refused.value)
+    assert "if the lock says so: fab replace-node n2 --accept-hardware." in str(refused.value)
+
+
 def test_memory_that_was_added_since_is_refused_with_the_command_that_accepts_it() -> None:
     with pytest.raises(InputError, match="It has 32000 now; to accept that: fab replace-node n1 --accept-hardware"):
         judged("RealMemory: 20000", now=replace(HARDWARE, RealMemory=32000))
