@@ -122,7 +122,8 @@ def too_many_cpus(line: Mapping[str, str]) -> str:
     """Why slurmctld cannot count the processors that a node line (keys in any case) says; empty if it can.
 
     It multiplies sockets, cores and threads, and keeps what comes of it in 16 bits, CPUs too where these do not fit the
-    product (read_config.c, node_conf.c). With 65536 cores it runs, writes CPUs=0 into its state, and never starts again.
+    product (read_config.c, node_conf.c). With 65536 cores it runs, writes CPUs=0 into its state, and does not start
+    again.
 
     >>> too_many_cpus({"Sockets": "256", "CoresPerSocket": "256"})
     '256 sockets of 256 cores of 1 threads are 65536 CPUs; slurmctld counts at most 65533 of a node'

@@ -291,7 +291,7 @@ COMPLAINTS = {
     "slurm_conf as text": (SMALL + "slurm_conf: SlurmdTimeout=300\n", "5: slurm_conf: it must be a mapping"),
     **{
         f"{key}: {settings}": (
-            f'cluster: lab\ncontrollers: [mn]\nnodes: [{{hosts: n1}}]\n{key}: [{{hosts: n2, {settings}}}]\n'.replace(
+            f"cluster: lab\ncontrollers: [mn]\nnodes: [{{hosts: n1}}]\n{key}: [{{hosts: n2, {settings}}}]\n".replace(
                 "nodes: [{hosts: n1}]\nnodes:", "nodes:"
             ),
             f"{4 if key == 'future_nodes' else 3}: {key}[0]…{words}",
