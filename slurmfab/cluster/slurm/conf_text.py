@@ -7,16 +7,18 @@ counts, and a `DEFAULT` line is for all following lines of its kind (slurm.conf(
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, islice
 
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import MOST_HOSTS, count_names, expand, zip_hostlists
 
 Settings = Mapping[str, str]  # values by key in lower case
 
-ASSIGNMENT = re.compile(r"([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:\"([^\"]*)\"|(\S+))")
+# A key begins where a word begins: otherwise a long word without a value takes time by its length squared.
+ASSIGNMENT = re.compile(r"(?<![A-Za-z0-9_.])([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:\"([^\"]*)\"|(\S+))")
 COMMENT = re.compile(r"(?<!\\)#.*")
 CONTINUED = re.compile(r"(?<!\\)\\\s*$")
 INCLUDE = re.compile(r"\s*include\s+(\S.*)", re.IGNORECASE)
@@ -37,6 +39,15 @@ MOST_NAMES = 4 * MOST_HOSTS
 
 All nodes that Slurm can have, with names, addresses and devices, are no more.
 """
+
+MOST_MEMBERS = 16 * MOST_HOSTS
+"""The most nodes that partitions have in sum, and node sets: those of 100 partitions of 10,000 nodes are no more."""
+
+
+ENDLESS_NUMBER = re.compile(r"(?<!\d)\d{1000}")  # Python makes no numbers of thousands of digits
+
+MOST_SIZE = 1 << 26  # the characters of all keys and values of node and partition lines, with those of DEFAULT lines
+EACH_KEY = 32  # what a key and its value cost beside their characters
 
 SYNONYMS = {"features": "feature", "procs": "cpus", "sockets": "socketsperboard", "shared": "oversubscribe"}
 """Keys of node and partition lines with two names (slurm.conf(5))."""
@@ -73,6 +84,7 @@ class ConfText:
     lines: tuple[Settings, ...] = field(default=(), repr=False)
     # `nodes` and `feature` of each NodeSet; only partitions may name one (slurm.conf(5), NodeSet)
     node_set_lines: Mapping[str, Settings] = field(default_factory=dict)
+    passed_over: int = 0  # how many lines were too much, by `MOST_NAMES` or `MOST_SIZE`
 
     @cached_property
     def nodes(self) -> Mapping[str, NodeLine]:
@@ -84,61 +96,108 @@ class ConfText:
         """The line of each node that is not there yet (State=FUTURE)."""
         return {name: line for line in self.node_lines if line.is_future for name in line.names}
 
-    @property
+    @cached_property
     def every_node(self) -> Mapping[str, NodeLine]:
         """The line of each node, whether it is there or not."""
         return {**self.nodes, **self.future}
 
-    def partition_nodes(self, partition: Settings) -> tuple[str, ...]:
-        """The nodes of a partition, with node sets resolved; a text that is no hostlist counts as one name."""
-        value = partition.get("nodes", "")
-        if value.upper() == "ALL":
-            return tuple(self.nodes)
-        names = names_in(value)
-        return tuple(dict.fromkeys(one for name in names for one in self.node_sets.get(name, (name,))))
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of the file is too much to be read."""
+        return not self.passed_over and self._members[1]
+
+    @property
+    def partition_nodes(self) -> Mapping[str, tuple[str, ...]]:
+        """The nodes of each partition, with node sets resolved; a text that is no hostlist counts as one name."""
+        return self._members[0]
+
+    @cached_property
+    def _members(self) -> tuple[Mapping[str, tuple[str, ...]], bool]:
+        """The nodes of each partition, and whether that are all; from the one on that exceeds `MOST_MEMBERS`, none."""
+        sets, left = self.node_sets, MOST_MEMBERS
+        made: dict[str, tuple[str, ...]] = {"ALL": tuple(self.nodes)}
+        found: dict[str, tuple[str, ...]] = {}
+        for name, settings in self.partitions.items():
+            value = settings.get("nodes", "")
+            value = "ALL" if value.upper() == "ALL" else value
+            if value not in made and count_names(value) <= left:
+                each = (one for word in names_in(value) for one in sets.get(word, (word,)))
+                listed = tuple(islice(each, left + 1))
+                left -= 0 if len(listed) <= left else len(listed)
+                made[value] = tuple(dict.fromkeys(listed))
+            found[name] = made[value] if value in made and len(made[value]) <= left else ()
+            left = left - len(made[value]) if value in made else -1
+        return found, left >= 0 and sum(map(len, sets.values())) <= MOST_MEMBERS
 
     @cached_property
     def node_sets(self) -> Mapping[str, tuple[str, ...]]:
-        """The nodes of each NodeSet: those that it lists, and those with one of its features."""
-        return {name: tuple(self.nodes_of_set(settings)) for name, settings in self.node_set_lines.items()}
-
-    def nodes_of_set(self, settings: Settings) -> Iterator[str]:
-        """Yield the nodes of a NodeSet line, some perhaps twice."""
-        yield from self.nodes if settings.get("nodes", "").upper() == "ALL" else names_in(settings.get("nodes", ""))
-        features = split_commas(settings.get("feature", ""))
-        for line in self.node_lines:
-            if features & split_commas(line.settings.get("feature", "")):
-                yield from line.names
+        """The nodes of each NodeSet: those that it lists, and those with one of its features; `MOST_MEMBERS` in sum."""
+        by_feature: dict[str, list[int]] = {}
+        for number, line in enumerate(self.node_lines):
+            for feature in split_commas(line.settings.get("feature", "")):
+                by_feature.setdefault(feature, []).append(number)
+        found: dict[str, tuple[str, ...]] = {}
+        left = MOST_MEMBERS
+        for name, settings in self.node_set_lines.items():
+            value = settings.get("nodes", "")
+            numbers = [by_feature.get(feature, []) for feature in split_commas(settings.get("feature", ""))]
+            left -= sum(map(len, numbers))
+            if left < 0:
+                break
+            with_feature = (self.node_lines[number].names for number in sorted({*chain.from_iterable(numbers)}))
+            listed = self.nodes if value.upper() == "ALL" else names_in(value)
+            found[name] = tuple(dict.fromkeys(islice(chain(listed, *with_feature), left + 1)))
+            left -= len(found[name])
+        return found
 
 
 def parse(text: str) -> ConfText:
     """Parse a file. Mistakes are not reported, as Slurm itself checks the file; they are read as far as possible.
 
-    Lines that list more than `MOST_NAMES` are passed over: the file may be a host's that is hostile.
+    Lines with endless numbers, and those with which a file exceeds `MOST_NAMES` or `MOST_SIZE`, are passed over: it may
+    be a host's that is hostile.
     """
     settings: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {}
     spelled: dict[str, str] = {}
     node_lines: list[NodeLine] = []
     partitions: dict[str, Settings] = {}
     node_sets: dict[str, Settings] = {}
     defaults: dict[str, Settings] = {"nodename": {}, "partitionname": {}}
-    lines = tuple(bounded(logical_lines(text)))
-    for line in lines:
-        spelled.update({key.lower(): key for key, _ in line})
-        fields = {SYNONYMS.get(key.lower(), key.lower()): value for key, value in line}
+    sizes = {"nodename": 0, "partitionname": 0}  # of the defaults
+    lines: list[Settings] = []
+    names_left, size_left, passed_over = MOST_NAMES, MOST_SIZE, 0
+    for line in logical_lines(text):
         kind = line[0][0].lower()
+        # What partitions name is counted where it is expanded: they name the same nodes over and over.
+        names = 0 if kind == "partitionname" else sum(count_names(value) for _, value in line if "[" in value)
+        size = sum(EACH_KEY + len(key) + len(value) for key, value in line) + sizes.get(kind, 0)
+        if names > names_left or size > size_left or any(ENDLESS_NUMBER.search(value) for _, value in line):
+            passed_over += 1
+            continue
+        names_left -= names
+        size_left -= size
+        spelled.update({key.lower(): key for key, _ in line})
+        lines.append({key.lower(): value for key, value in line})
+        fields = {SYNONYMS.get(key.lower(), key.lower()): value for key, value in line}
         if kind == "nodeset":
             node_sets[fields[kind]] = without(fields, kind)
         elif kind not in defaults:
-            take(settings, line)
+            for key, value in whole_lines(line):
+                settings[key] = value
+                if key in REPEATED:
+                    repeated.setdefault(key, []).append(value)
         elif fields[kind].upper() == "DEFAULT":
             defaults[kind] = without({**defaults[kind], **fields}, kind)
+            sizes[kind] = sum(EACH_KEY + len(key) + len(value) for key, value in defaults[kind].items())
         elif kind == "nodename":
             node_lines.append(node_line(fields[kind], {**defaults[kind], **without(fields, kind)}))
         else:
             partitions[fields[kind]] = {**defaults[kind], **without(fields, kind)}
-    plain = tuple({key.lower(): value for key, value in line} for line in lines)
-    return ConfText(with_controllers(settings), spelled, tuple(node_lines), partitions, plain, node_sets)
+    settings |= {key: ",".join(values) for key, values in repeated.items()}
+    return ConfText(
+        with_controllers(settings), spelled, tuple(node_lines), partitions, tuple(lines), node_sets, passed_over
+    )
 
 
 def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:
@@ -154,38 +213,26 @@ def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:
             yield found
 
 
-def bounded(lines: Iterable[Sequence[tuple[str, str]]]) -> Iterator[Sequence[tuple[str, str]]]:
-    """Yield the lines with at most `MOST_NAMES` in brackets; partitions name the same nodes over and over."""
-    left = MOST_NAMES
-    for line in lines:
-        is_partition = line[0][0].lower() == "partitionname"
-        count = 0 if is_partition else sum(count_names(value) for _, value in line if "[" in value)
-        if count <= left:
-            left -= count
-            yield line
-
-
 def joined_lines(text: str) -> Iterator[str]:
     """Yield the lines without comments, each with those that continue it; a comment is never continued."""
-    beginning = ""
+    beginning: list[str] = []
     for line in text.splitlines():
-        bare = beginning + COMMENT.sub("", line)
+        bare = COMMENT.sub("", line)
         continued = CONTINUED.search(bare)
-        beginning = bare[: continued.start()] if continued else ""
+        beginning.append(bare[: continued.start()] if continued else bare)
         if not continued:
-            yield bare
+            yield "".join(beginning)
+            beginning = []
     if beginning:
-        yield beginning
+        yield "".join(beginning)
 
 
-def take(settings: dict[str, str], line: Sequence[tuple[str, str]]) -> None:
-    """Add a line to settings; a key in `REPEATED` collects its values."""
+def whole_lines(line: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a line in lower case with their values; further keys that belong to the first as part of it."""
     first = line[0][0].lower()
     if first in WHOLE_LINES:
         line = ((first, line[0][1] + "".join(f" {key}={value}" for key, value in line[1:])),)
-    for key, value in line:
-        name = key.lower()
-        settings[name] = f"{settings[name]},{value}" if name in REPEATED and name in settings else value
+    yield from ((key.lower(), value) for key, value in line)
 
 
 def with_controllers(settings: Settings) -> Settings:

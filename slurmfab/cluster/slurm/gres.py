@@ -16,7 +16,7 @@ from slurmfab.base.errors import HostlistError
 from slurmfab.base.grouping import grouped
 from slurmfab.base.hostlist import expand, expand_files, fold_in_order, natural
 from slurmfab.cluster.facts import CPU_RANGE, Gpu, are_cpus
-from slurmfab.cluster.slurm.conf_text import ConfText, Settings
+from slurmfab.cluster.slurm.conf_text import MOST_NAMES, ConfText, Settings
 from slurmfab.cluster.slurm.meaning import UNITS
 from slurmfab.cluster.slurm.node import Node, one_of_each
 
@@ -114,7 +114,7 @@ def typed_shares(value: str) -> str:
 def _shares(entry: str, gpus: Mapping[str, int]) -> tuple[str, ...]:
     """An entry of Gres such as `shard:8`, divided among these types of GPUs if it is a share of GPUs without type."""
     name, _, count = entry.partition(":")
-    if name not in SHARED or not count.isdigit() or int(count) % sum(gpus.values()):
+    if name not in SHARED or not count.isdecimal() or int(count) % sum(gpus.values()):
         return (entry,)
     each = int(count) // sum(gpus.values())
     return tuple(f"{name}:{kind}:{each * number}" for kind, number in gpus.items())
@@ -285,10 +285,12 @@ def gres_by_node(conf: ConfText, nodes: Iterable[str] = ()) -> Mapping[str, tupl
     parsed = tuple(gres_line(line) for line in conf.lines)
     merged: dict[tuple[int, ...], tuple[GresLine, ...]] = {}
     found: dict[str, tuple[GresLine, ...]] = {}
+    left = MOST_NAMES  # what is above it counts no lines: it is the text of a hostile host
     for name, numbers in lines.items():
         mine = tuple(numbers) if name else ()
         if mine not in merged:
-            merged[mine] = merge([parsed[number] for number in sorted({*everywhere, *mine})])
+            left -= len(everywhere) + len(mine)
+            merged[mine] = () if left < 0 else merge([parsed[number] for number in sorted({*everywhere, *mine})])
         found[name] = merged[mine]
     return found
 
@@ -339,25 +341,22 @@ def ranges(text: str) -> tuple[str, ...]:
 
 def merge(lines: Sequence[GresLine]) -> tuple[GresLine, ...]:
     """The lines of one node, sorted, with devices that differ only in their files together."""
-    found: dict[GresLine, GresLine] = {}
+    found: dict[GresLine, tuple[int, set[str]]] = {}
     method = next((line.autodetect for line in lines if line.autodetect), "")
     for line in lines:
         if not line.name:
             continue
-        one = replace(line, autodetect=method if line.name == "gpu" else "")
-        if one.count in (0, len(one.files)) and one.files:
-            one = replace(one, count=0)
-        elif not one.count:
-            one = replace(one, count=1)
-        alike = replace(one, files=(), count=0) if one.files else replace(one, count=0)
-        other = found.get(alike)
-        if other and other.files and other.count == one.count == 0:
-            one = replace(one, files=tuple(sorted({*other.files, *one.files})))
-        elif other:
-            one = replace(one, count=other.count + one.count)
-        found[alike] = one
-    alone = (GresLine(autodetect=method),) if method and not any(one.name == "gpu" for one in found.values()) else ()
-    return tuple(sorted((*found.values(), *alone)))
+        count = 0 if line.files and line.count in (0, len(line.files)) else line.count or 1
+        alike = replace(line, autodetect=method if line.name == "gpu" else "", files=(), count=0)
+        others, files = found.get(alike, (0, set()))
+        if alike not in found or others == count == 0:
+            files.update(line.files)
+            found[alike] = count, files
+        else:
+            found[alike] = others + count, {*line.files}
+    whole = [replace(one, count=count, files=tuple(sorted(files))) for one, (count, files) in found.items()]
+    alone = (GresLine(autodetect=method),) if method and not any(one.name == "gpu" for one in whole) else ()
+    return tuple(sorted((*whole, *alone)))
 
 
 def is_same_gres(one: Sequence[GresLine], other: Sequence[GresLine]) -> bool:

@@ -85,7 +85,7 @@ def meaning(key: str, value: str, defaults: Mapping[str, str]) -> str:
     if key in TIMES:
         return seconds(low)
     if key in LOG_LEVELS:
-        return LEVELS[int(low)] if low.isdigit() and int(low) < len(LEVELS) else low
+        return LEVELS[int(low)] if low.isdecimal() and int(low) < len(LEVELS) else low
     if key == "gres":
         return ",".join(sorted(map(gres_entry, filter(None, low.split(",")))))
     text = low if key in WORDS or low == defaults.get(key) else text
@@ -121,9 +121,8 @@ def node_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
 def too_many_cpus(line: Mapping[str, str]) -> str:
     """Why slurmctld cannot count the processors that a node line (keys in any case) says; empty if it can.
 
-    It multiplies sockets, cores and threads, and keeps what comes of it in 16 bits, CPUs too where these do not fit the
-    product (read_config.c, node_conf.c). With 65536 cores it runs, writes CPUs=0 into its state, and does not start
-    again.
+    It multiplies sockets, cores and threads, and keeps what comes of it in 16 bits (read_config.c, node_conf.c). With
+    65536 cores it runs, writes CPUs=0 into its state, and never starts again.
 
     >>> too_many_cpus({"Sockets": "256", "CoresPerSocket": "256"})
     '256 sockets of 256 cores of 1 threads are 65536 CPUs; slurmctld counts at most 65533 of a node'

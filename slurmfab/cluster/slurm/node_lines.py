@@ -72,7 +72,7 @@ def memory_share(node: Node, memory_margin: str) -> int | None:
         return None
     settings = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
     memory, cpus = settings["realmemory"], settings.get("cpus") or settings.get("procs") or str(node.hardware.CPUs)
-    return max(1, int(memory) // int(cpus)) if memory.isdigit() and cpus.isdigit() and int(cpus) else None
+    return max(1, int(memory) // int(cpus)) if memory.isdecimal() and cpus.isdecimal() and int(cpus) else None
 
 
 def _given(node: Node) -> dict[str, str]:

@@ -110,4 +110,4 @@ def _mode_of(settings: Settings) -> str:
 def _tier(settings: Settings) -> int:
     """A partition's PriorityTier, 1 by default; Priority is its old name (slurm.conf(5))."""
     tier = settings.get("prioritytier", settings.get("priority", "1"))
-    return int(tier) if tier.isdigit() else 1
+    return int(tier) if tier.isdecimal() else 1

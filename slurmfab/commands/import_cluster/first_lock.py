@@ -65,7 +65,7 @@ def gpus(old: OldCluster, name: str) -> tuple[Gpu, ...]:
     types = [
         entry.type
         for entry in entries
-        if entry.name == "gpu" and entry.count.isdigit()
+        if entry.name == "gpu" and entry.count.isdecimal()
         for _ in range(min(int(entry.count), MOST_GPUS))
     ]
     lines = devices(old.texts["gres.conf"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from slurmfab.base.hostlist import fold
 from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm import keys, meaning
 from slurmfab.cluster.slurm.versions import SlurmVersion, complaints
@@ -70,7 +71,11 @@ def node_settings(old: OldCluster) -> dict[str, Settings]:
 def future_settings(old: OldCluster) -> dict[str, Settings]:
     """By node that is not there yet, the keys of its line."""
     return {
-        name: {spelled(keys.NODE, key): value for key, value in line.settings.items() if key not in ELSEWHERE}
+        name: {
+            spelled(keys.NODE, key): value
+            for key, value in line.settings.items()
+            if key not in ELSEWHERE and not (key in LAYOUT and meaning.too_many_cpus(line.settings))
+        }
         for name, line in old.conf.future.items()
     }
 
@@ -79,7 +84,8 @@ def whole_line(line: Settings) -> Settings:
     """What a line says of a node that was never seen: all of it, because no hardware is known that would give it."""
     whole = meaning.node_meanings(line)
     gres = {"Gres": line["gres"]} if line.get("gres") else {}
-    return {spelled(keys.NODE, key): whole[key] for key in (*LAYOUT, "realmemory") if key in whole} | gres
+    told = ("realmemory",) if meaning.too_many_cpus(line) else (*LAYOUT, "realmemory")
+    return {spelled(keys.NODE, key): whole[key] for key in told if key in whole} | gres
 
 
 def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: str) -> Settings:
@@ -95,6 +101,8 @@ def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: 
 
 def layout(line: Settings, settings: Settings, hardware: Hardware | None) -> Settings:
     """A node's cores as its line, or with the same settings Slurm's layout, has them; less what hardware tells."""
+    if meaning.too_many_cpus(line):
+        return settings
     given = {spelled(keys.NODE, key): line[key] for key in LAYOUT if key in line}
     if not given.items() <= settings.items():
         return given
@@ -117,7 +125,7 @@ def partitions(old: OldCluster) -> Iterator[PartitionDraft]:
             and not unknown("partition", key, old.version)
         }
         every = line.get("nodes", "").upper() == "ALL"
-        known = tuple(node for node in old.conf.partition_nodes(line) if node in old.conf.every_node)
+        known = tuple(node for node in old.conf.partition_nodes[name] if node in old.conf.every_node)
         yield PartitionDraft(name, "ALL" if every else known, settings, comments.get(name, ()))
 
 
@@ -153,6 +161,9 @@ def remarks(old: OldCluster) -> Iterator[str]:
                 f"NodeSet {node_set} has all nodes with Feature={settings['feature']}; the partitions list these nodes "
                 "by name now, so a node that is added later joins them by name as well."
             )
+    for line in old.conf.node_lines:
+        if reason := meaning.too_many_cpus(line.settings):
+            yield f"CPUs, sockets, cores and threads of {fold(line.names)} are not in the cluster file: {reason}."
     states: dict[str, list[str]] = {}
     for node in old.nodes:
         state = old.node_setting(node, "state")

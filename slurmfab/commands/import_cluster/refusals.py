@@ -10,7 +10,7 @@ from slurmfab.base.errors import HostlistError, InputError, SlurmfabError
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.cluster.slurm.conf_text import MOST_MEMBERS, MOST_NAMES, MOST_SIZE, parse
 from slurmfab.cluster.slurm.platform import SOURCE, installed, unknown
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 
@@ -42,6 +42,15 @@ def refuse(old: OldCluster, reasons: Sequence[str]) -> None:
         )
         error.reasons = tuple(reasons)
         raise error
+
+
+def too_much(old: OldCluster) -> Iterator[str]:
+    """What is passed over would be missing in the cluster file, and go at the first deployment."""
+    if not old.conf.is_whole:
+        yield (
+            f"the lines of its slurm.conf list more than {MOST_NAMES} nodes, or {MOST_MEMBERS} in all partitions, or "
+            f"have more than {MOST_SIZE >> 20} MiB with their defaults, or a number of 1000 digits."
+        )
 
 
 def no_slurm_conf(old: OldCluster) -> Iterator[str]:
@@ -198,6 +207,7 @@ def other_places(old: OldCluster) -> Iterator[str]:
 
 RULES = (
     no_slurm_conf,
+    too_much,
     other_distributions,
     other_programs,
     too_old,

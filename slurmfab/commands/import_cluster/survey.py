@@ -33,6 +33,8 @@ from slurmfab.core.plan.phases.slurm_conf import has_own_files
 DEFAULT_STATE = "/var/lib/slurm/slurmctld"
 UNSET_STATE = "/var/spool"  # StateSaveLocation if slurm.conf has none (slurm.conf(5))
 
+MOST_TOLD = 50  # differences of one host's slurm.conf
+
 
 def survey(found: FoundCluster, *, adopts_least: bool = True, keep_files: bool = False) -> Takeover:
     """Make the cluster file of a found cluster.
@@ -177,7 +179,9 @@ def other_variants(old: OldCluster) -> Iterator[str]:
         if host == old.found.controller or files.configless or not files.slurm_conf:
             continue
         unlike = differences({"slurm.conf": files.slurm_conf}, {"slurm.conf": ours})
-        if told := tuple(map(str, (one for one in unlike if one.kind != TEXT))):
+        told = tuple(map(str, (one for one in unlike if one.kind != TEXT)))
+        told = (*told[:MOST_TOLD], *((f"and {len(told) - MOST_TOLD} more",) if len(told) > MOST_TOLD else ()))
+        if told:
             found.setdefault(told, []).append(host)
     for told, hosts in found.items():
         yield (

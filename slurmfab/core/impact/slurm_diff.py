@@ -34,6 +34,7 @@ HOSTS = (ADDRESS, "nodehostname")
 
 STATE = "State"  # the key of a difference in nodes that are not there yet; that of others is their present state
 NO_KEYS: frozenset[str] = frozenset()
+LONGEST_SHOWN = 4096  # how much of the lines about a node's devices a difference has: each of many nodes may have all
 COMMENTS = "comments or order"  # the name of a difference that Slurm does not see
 
 
@@ -264,12 +265,12 @@ def of_partitions(old: ConfText, new: ConfText) -> Iterator[Difference]:
         was, will = old.partitions.get(name), new.partitions.get(name)
         if was is None or will is None:
             actual, wanted = ("", "there") if was is None else ("there", "")
-            nodes = old.partition_nodes(was or will or {})
+            nodes = (new if was is None else old).partition_nodes[name]
             yield Difference("slurm.conf", PARTITION_LINE, name, actual=actual, wanted=wanted, nodes=nodes)
             continue
+        nodes = old.partition_nodes[name]
         for key, actual, wanted in unlike(was, will, partition_meanings):
-            nodes = old.partition_nodes(was)
-            if key != "nodes" or {*nodes} != {*new.partition_nodes(will)}:
+            if key != "nodes" or {*nodes} != {*new.partition_nodes[name]}:
                 yield Difference("slurm.conf", PARTITION_LINE, name, spelled(PARTITION, key), actual, wanted, nodes)
 
 
@@ -281,19 +282,20 @@ def of_devices(old: ConfText, new: ConfText, slurm_conf: str = "") -> Iterator[D
         nodes = parse(slurm_conf).nodes
         if nodes and all(name in named for name in nodes):
             del named[""]
-    was, will = gres_by_node(old, named), gres_by_node(new, named)
-    groups: dict[tuple[str, str], list[str]] = {}
+    old_gres, new_gres = gres_by_node(old, named), gres_by_node(new, named)
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for name in named:
-        if before.get(name) != after.get(name) and not is_same_gres(was[name], will[name]):
-            groups.setdefault((before.get(name, ""), after.get(name, "")), []).append(name)
+        if before.get(name) != after.get(name) and not is_same_gres(old_gres[name], new_gres[name]):
+            groups.setdefault((before.get(name, ()), after.get(name, ())), []).append(name)
     for (actual, wanted), names in groups.items():
         everywhere = "" in names
         name = "all nodes" if everywhere else fold(names)
-        yield Difference("gres.conf", DEVICES, name, "", actual, wanted, () if everywhere else tuple(names))
+        was, will = (", ".join(one)[:LONGEST_SHOWN] for one in (actual, wanted))
+        yield Difference("gres.conf", DEVICES, name, "", was, will, () if everywhere else tuple(names))
 
 
-def devices(conf: ConfText) -> Mapping[str, str]:
-    """The devices in gres.conf by node name; under the empty name those of all nodes."""
+def devices(conf: ConfText) -> Mapping[str, tuple[str, ...]]:
+    """The devices in gres.conf by node name, a text for each line; under the empty name those of all nodes."""
     found: dict[str, list[str]] = {}
     for line in conf.lines:
         settings = " ".join(f"{conf.spelled[key]}={value}" for key, value in line.items() if key != "nodename")
@@ -303,7 +305,7 @@ def devices(conf: ConfText) -> Mapping[str, str]:
             names = (line["nodename"],)
         for name in names:
             found.setdefault(name, []).append(settings)
-    return {name: ", ".join(sorted(settings)) for name, settings in found.items()}
+    return {name: tuple(sorted(settings)) for name, settings in found.items()}
 
 
 def spelled(table: Mapping[str, object], key: str) -> str:

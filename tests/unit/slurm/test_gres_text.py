@@ -71,6 +71,11 @@ HUGE = {
     "devices": "\n".join(f"Name=gpu File=/dev/x{number}n[1-65536]" for number in range(200)),
     "devices in one line": "Name=gpu File=" + ",".join(f"/dev/x{number}n[1-65536]" for number in range(200)),
     "nodes": "\n".join(f"NodeName=x{number}n[1-65536] Name=gpu Count=1" for number in range(200)),
+    "lines of all nodes and of each": "\n".join(
+        [f"Name=gpu File=/dev/nvidia{one}" for one in range(20_000)]
+        + [f"NodeName=x{one} Name=gpu Count=1" for one in range(20_000)]
+    ),
+    "files one by one": "\n".join(f"NodeName=n1 Name=gpu File=/dev/nvidia{one}" for one in range(60_000)),
     "nodes and lines": "Name=gpu Count=1\n" * 3000 + "NodeName=n[1-65536] Name=gpu Count=1",
 }
 
