@@ -365,7 +365,7 @@ def _port(text: str | None, hostlist: str) -> int:
     """The number of a port; 0 for `None`."""
     if text is None:
         return 0
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:1000]) <= HIGHEST_PORT):
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:1000]) <= HIGHEST_PORT):
         raise HostlistError(f'"{hostlist}": "{text}" is not a port. A port is a number from 1 to {HIGHEST_PORT}.')
     return int(text)
 

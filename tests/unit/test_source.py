@@ -165,3 +165,17 @@ def test_slurms_commands_are_known_in_one_place() -> None:
         for match in (match for text in literals(name) for match in RUNS.finditer(text)):
             found.setdefault(name, set()).add(match[1] or match[2])
     assert found == KNOWS_COMMANDS
+
+
+def test_texts_of_others_become_numbers_only_if_all_their_characters_are_decimal_digits() -> None:
+    """`"²".isdigit()` is true, and `int("²")` raises ValueError; bytes have no such digits."""
+    asked = {
+        (name, ast.unparse(node.func))
+        for name in SOURCES
+        for node in nodes(name)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "isdigit"
+    }
+    assert asked == {
+        ("cluster/inventory/deb_files.py", "size.isdigit"),
+        ("on_hosts/agent/services/daemon_log.py", "microseconds.isdigit"),
+    }

@@ -86,9 +86,9 @@ class Inventory:
 
     def numbers(self, first: str, last: str, step: int, line: int) -> list[str]:
         """The values of one range; numbers keep their leading zeros, and the last one belongs to it."""
-        if first.isdigit() != last.isdigit() or step < 1:
+        if first.isdecimal() != last.isdecimal() or step < 1:
             raise self.refusal(line, f"[{first}:{last}] is no range.")
-        if not first.isdigit():
+        if not first.isdecimal():
             return [chr(code) for code in range(ord(first), ord(last) + 1, step)]
         values = range(int(first), int(last) + 1, step)[: MOST_HOSTS + 1]
         return [str(value).zfill(len(first)) if first.startswith("0") else str(value) for value in values]

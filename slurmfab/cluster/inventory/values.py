@@ -123,7 +123,7 @@ def is_address(text: str) -> bool:
     if family(text):
         return True
     # 10.0.0.300 and 10.0.1 have the characters of DNS names, but are not DNS names.
-    return bool(_DNS_NAME.fullmatch(text)) and not text.replace(".", "").isdigit()
+    return bool(_DNS_NAME.fullmatch(text)) and not text.replace(".", "").isdecimal()
 
 
 @written_as(re.compile("|".join([*_EVERY, _CLOCK.pattern])))

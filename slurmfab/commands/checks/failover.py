@@ -209,7 +209,7 @@ class Proof:
     def patience(self) -> float:
         """Seconds that a change of controllers may take: SlurmctldTimeout and 30 more."""
         timeout = setting(self.cluster.slurm_conf, "SlurmctldTimeout")
-        return (int(timeout) if timeout.isdigit() else TAKEOVER_SECONDS) + 30.0
+        return (int(timeout) if timeout.isdecimal() else TAKEOVER_SECONDS) + 30.0
 
     def submit(self, host: CheckedHost, script: str) -> str:
         """Submit a small job as the slurm user, with a wrapped script, and return its job ID."""

@@ -115,9 +115,9 @@ class Process:
                     variable not in ("", CONF) and not variable.endswith(FETCHED) and self.unit != "munge",
                     f"has SLURM_CONF={variable} in its environment and reads that, not {CONF}",
                 ),
-                (memory.isdigit(), f"may use {memory} bytes of memory (MemoryMax), and is killed beyond that"),
+                (memory.isdecimal(), f"may use {memory} bytes of memory (MemoryMax), and is killed beyond that"),
                 (
-                    f"TasksMax={NO_LIMIT}" in self.unit_text and tasks.isdigit(),
+                    f"TasksMax={NO_LIMIT}" in self.unit_text and tasks.isdecimal(),
                     f"may have {tasks} threads, where its package's unit allows any number",
                 ),
             )
@@ -128,7 +128,7 @@ class Process:
     def ends(self) -> int:
         """How often systemd has started it again because it ended by itself."""
         count = self.properties.get("NRestarts", "")
-        return int(count) if count.isdigit() else 0
+        return int(count) if count.isdecimal() else 0
 
 
 def open_files(host: CheckedHost, path: str) -> float:

@@ -339,7 +339,7 @@ class Slurm:
     def memory_option(self, nodes: Sequence[str], memory: int = SMALL_MEMORY) -> str:
         """The option of a job's memory on each node: MiB, up to what Slurm knows; 1 without RealMemory."""
         known = (self.node_as_found(name).get("RealMemory", "") for name in nodes)
-        return f"--mem={min([memory, *(int(one) for one in known if one.isdigit())])}M"
+        return f"--mem={min([memory, *(int(one) for one in known if one.isdecimal())])}M"
 
     def place(self, nodes: Sequence[str]) -> Place | None:
         """The partition and account of a job on these nodes; `None` if no partition has them all."""

@@ -109,9 +109,9 @@ def tell(name, files, values):
 memory, tasks = read("memory", "memory.max", "memory.limit_in_bytes"), read("pids", "pids.max", "pids.max")
 quotas, periods = read("cpu", "cpu.max", "cpu.cfs_quota_us"), read("cpu", "cpu.max", "cpu.cfs_period_us")
 print("group=%s" % groups.get("name=systemd", groups.get("", "")))
-tell("memory", memory, [int(one[0]) for one in memory if one[0].isdigit() and int(one[0]) < 1 << 62])
-tell("tasks", tasks, [int(one[0]) for one in tasks if one[0].isdigit()])
-tell("cpus", quotas, ["%g" % (int(one[0]) / int(two[-1])) for one, two in zip(quotas, periods) if one[0].isdigit()])
+tell("memory", memory, [int(one[0]) for one in memory if one[0].isdecimal() and int(one[0]) < 1 << 62])
+tell("tasks", tasks, [int(one[0]) for one in tasks if one[0].isdecimal()])
+tell("cpus", quotas, ["%g" % (int(one[0]) / int(two[-1])) for one, two in zip(quotas, periods) if one[0].isdecimal()])
 """
 """Prints the control group in which it runs, and the least limits of that and of those around it, of both versions;
 `unknown` where systemd has no such group there, as in a container."""

@@ -43,7 +43,7 @@ def intruders(others: Iterable[str], wanted: Iterable[str]) -> Iterator[str]:
     ranges = [(fields[0], int(fields[1]), int(fields[2])) for fields in (line.split(":") for line in wanted)]
     for line in sorted(others):
         name, first, count = (*line.split(":"), "", "")[:3]
-        if not (first.isdigit() and count.isdigit()):
+        if not (first.isdecimal() and count.isdecimal()):
             continue
         for owner, begin, size in ranges:
             if int(first) < begin + size and begin < int(first) + int(count):

@@ -61,7 +61,7 @@ class Drill(NamedTuple):
 def seconds_in(cluster: Cluster, key: str, default: int) -> int:
     """A time of slurm.conf in seconds."""
     value = setting(cluster.slurm_conf, key)
-    return int(value) if value.isdigit() else default
+    return int(value) if value.isdecimal() else default
 
 
 def by_ping(cluster: Cluster) -> float:

@@ -130,7 +130,7 @@ def time_limit(e: Evidence, job: Attempt) -> Words:
 def cancelled(e: Evidence, job: Attempt) -> Words:
     """By whom a job was cancelled."""
     found = lines_about(e, job, _KILL)
-    uid = job.by if job.by.isdigit() else _KILL.search(found[0].text)[1] if found else ""  # type: ignore[index]
+    uid = job.by if job.by.isdecimal() else _KILL.search(found[0].text)[1] if found else ""  # type: ignore[index]
     who = e.user(uid) if uid else job.by
     waited = "" if job.started else " before it had started"
     never = lines_about(e, job, _NOT_MET)
@@ -239,7 +239,7 @@ def is_interactive(job: Attempt) -> bool:
     """Whether srun or salloc started it, so that it has no script."""
     is_typed = job.submit_line.split(" ")[0].rpartition("/")[2] in ("srun", "salloc")
     return is_typed or (
-        any(one.name.isdigit() for one in job.steps) and not any(one.name == "batch" for one in job.steps)
+        any(one.name.isdecimal() for one in job.steps) and not any(one.name == "batch" for one in job.steps)
     )
 
 

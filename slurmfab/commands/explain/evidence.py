@@ -435,4 +435,4 @@ def none_empty(text: str) -> str:
 
 def number(text: str) -> int:
     """A number; 0 for Slurm's words for none."""
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0

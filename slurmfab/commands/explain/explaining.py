@@ -236,7 +236,7 @@ def write(found: Explanation, out: TextIO) -> None:
     for link in found.links:
         colour = RED if link.what == "fault" and " at fault" in link.text and " not at fault" not in link.text else ""
         lead = LEADS.get((found.about, link.what), "")
-        is_whole = lead in TIMED and not link.text[:1].isdigit()
+        is_whole = lead in TIMED and not link.text[:1].isdecimal()
         lines.append(paint(f"  {'' if is_whole else lead}{link.text}", colour))
         lines += [paint(f"      {quoted(one)}", DIM) for one in link.quotes]
     missing = [*found.unknown, *fold_lines(found.notes), *fold_lines(sorted(found.lost.items()))]

@@ -100,7 +100,7 @@ def with_logs(
     told = gather(known, transport, Answers("", asked_for, hosts, job), every_line=False, also=also)
     uids = {match for line in told.lines for match in _UID.findall(line.text)}
     authors = (*(one.by for one in (*e.jobs, *e.others)), *(step.by for one in e.jobs for step in one.steps))
-    uids |= {by for by in authors if by.isdigit()}
+    uids |= {by for by in authors if by.isdecimal()}
     whole = replace(
         e,
         lines=told.lines,

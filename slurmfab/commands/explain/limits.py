@@ -74,7 +74,7 @@ class HeldBy:
             return 0
         resource = self.amount.resource
         text = tres_of(job.tres).get(resource, "0")
-        amount = float(mebibytes_of(text) or 0) if resource == "mem" else float(text) if text.isdigit() else 0.0
+        amount = float(mebibytes_of(text) or 0) if resource == "mem" else float(text) if text.isdecimal() else 0.0
         amount = 1.0 if not resource else amount or (job.cpus if resource == "cpu" else 0.0)
         return amount * job.limit / 60 if self.is_of_minutes else amount
 
@@ -204,7 +204,7 @@ def recorded(limits: Mapping[str, str], name: str, what: str) -> Amount | None:
     """A limit as slurmdbd has it of a QOS or an association, for slurmctld tells no limit that nobody uses."""
     text, wanted = limits.get(name, ""), _TRES[what.lower()]
     for resource, most in [("", text)] if not wanted else tres_of(text).items():
-        amount = mebibytes_of(most) if resource == "mem" else int(most) if most.isdigit() else None
+        amount = mebibytes_of(most) if resource == "mem" else int(most) if most.isdecimal() else None
         if resource.startswith(wanted) and amount is not None:
             return Amount(amount, resource)
     return None

@@ -31,8 +31,8 @@ def lacking(e: Evidence, job: Attempt, node: str, holders: Sequence[Attempt]) ->
 def part_of(job: Attempt) -> dict[str, float]:
     """What a job has, or wants, on each of its nodes, by Slurm's name of the resource."""
     tres = tres_of(job.tres)
-    nodes = len(job.nodes) or int(tres.get("node", "1") if tres.get("node", "1").isdigit() else "1")
-    gres = {name: float(text) for name, text in tres.items() if name.startswith("gres/") and text.isdigit()}
+    nodes = len(job.nodes) or int(tres.get("node", "1") if tres.get("node", "1").isdecimal() else "1")
+    gres = {name: float(text) for name, text in tres.items() if name.startswith("gres/") and text.isdecimal()}
     amounts = {"cpu": float(max(1, job.cpus)), "mem": float(memory_of(job)), **gres}
     return {name: amount / max(1, nodes) for name, amount in amounts.items() if amount}
 

@@ -55,7 +55,7 @@ def work(cluster: Cluster, lock: Lock, node: str) -> tuple[str, ...]:
     gpus = job_script(tuple(files), opens=True) if files and gpus_of(cluster, lock, node) else ""
     ways = [way for way in cluster.container_ways if way in CALLS]
     known = setting(cluster.settings_of(node), "RealMemory")
-    memory = min(MEMORY_OF_CONTAINERS if ways else MEMORY, int(known) if known.isdigit() else MEMORY_OF_CONTAINERS)
+    memory = min(MEMORY_OF_CONTAINERS if ways else MEMORY, int(known) if known.isdecimal() else MEMORY_OF_CONTAINERS)
     options = (f"--mem={memory}M", *(("--gres=gpu:1",) if gpus else ()), *(("--time=5",) if ways else ()))
     if not gpus and not ways:
         return (*options, "hostname")

@@ -80,7 +80,7 @@ def environment_problems(bench: Bench, node: str, found: dict[str, str]) -> list
         for key, value in expected.items()
     }
     problems |= {
-        "SLURM_JOB_ID is not set": found.get("SLURM_JOB_ID", "").isdigit(),
+        "SLURM_JOB_ID is not set": found.get("SLURM_JOB_ID", "").isdecimal(),
         f"the hostname in the job is {found.get('host')} instead of {name}": found.get("host", "").split(".")[0]
         == name,
         f"{home} does not exist, so the job started in {found.get('directory')}": found.get("directory") == home,

@@ -127,7 +127,7 @@ def has_room(record: Mapping[str, str]) -> bool:
 def number(record: Mapping[str, str], key: str) -> int:
     """A number in a node's record; 0 if it is missing."""
     value = record.get(key, "")
-    return int(value) if value.isdigit() else 0
+    return int(value) if value.isdecimal() else 0
 
 
 def memory_for(record: Mapping[str, str], each: int, count: int) -> int:

@@ -136,7 +136,7 @@ def ways(bench: Bench, partition: Partition, nodes: Sequence[str]) -> Iterator[t
     A partition may be for some QOS only, and its own QOS may require a GPU (MinTRESPerJob).
     """
     count = setting(partition.settings, "MinNodes")
-    number = count if count.isdigit() and int(count) > 1 else "1"
+    number = count if count.isdecimal() and int(count) > 1 else "1"
     place = (f"--nodelist={bench.free(nodes)[0]}",) if bench.is_each and number == "1" else ()
     size = (f"--nodes={number}", f"--ntasks={number}", *place)
     yield size

@@ -171,13 +171,13 @@ def probe(site: Site, jobs: Sequence[TwinJob]) -> tuple[Fate, ...]:
 def _short(site: Site, jobs: Sequence[TwinJob]) -> tuple[Fate, ...]:
     """How a short job of each kind fared."""
     told = site.submit((job, SHORT, (*_minutes(job), *_task(job))) for job in jobs)
-    numbers = [text for text in told if text.isdigit()]
+    numbers = [text for text in told if text.isdecimal()]
     seen = _until_settled(site, numbers)
     landed = site.landings(numbers)
     site.cancel(number for number, job in seen.items() if job.state in RUNS | WAITS)
     return tuple(
         replace(_fate(site, job, seen.get(text)), landed=landed.get(text, ()))
-        if text.isdigit()
+        if text.isdecimal()
         else Fate(job, "refused", text or NO_ANSWER)
         for job, text in zip(jobs, told, strict=True)
     )
@@ -187,12 +187,12 @@ def _in_full(site: Site, jobs: Sequence[TwinJob]) -> Iterator[Fate]:
     """Yield how a job with all that a kind asks for fared, for kinds that the twin's nodes have not enough for."""
     wholes = [replace(job, shape=job.whole, whole=None) for job in jobs if job.whole]
     told = site.submit((job, SHORT, _minutes(job)) for job in wholes) if wholes else []
-    numbers = [text for text in told if text.isdigit()]
+    numbers = [text for text in told if text.isdecimal()]
     seen = _until_settled(site, numbers, REFUSED_PATIENCE)
     site.cancel(numbers)
     for job, text in zip(wholes, told, strict=True):
         reason = seen[text].reason if text in seen and seen[text].state in WAITS else ""
-        if not text.isdigit():
+        if not text.isdecimal():
             yield Fate(job, "refused", text or NO_ANSWER)
         elif reason in ROOM or reason.startswith(AWAY):
             yield Fate(job, "room")
@@ -265,11 +265,11 @@ def begin(site: Site, kinds: Sequence[TwinJob], nodes: Sequence[Node], seconds: 
     fates = probe(site, kinds)
     long = LONG.format(seconds)
     told = site.submit(_long([fate.job for fate in fates if fate.state == "ended"], nodes, long))
-    numbers = [text for text in told if text.isdigit()]
+    numbers = [text for text in told if text.isdecimal()]
     if numbers:
         more = [fate.job for fate in fates if fate.state == "ended"][:1]
         after = (f"--dependency=afterany:{numbers[0]}",)
-        numbers += [text for text in site.submit((job, long, after) for job in more) if text.isdigit()]
+        numbers += [text for text in site.submit((job, long, after) for job in more) if text.isdecimal()]
     return Before(fates, tuple(_until_running(site, numbers).values()), site.errors())
 
 
@@ -343,7 +343,7 @@ def _ended_by_another(site: Site, kinds: Sequence[TwinJob], jobs: Sequence[Job])
     job, kind = pairs[0]
     site.cancel(one.number for one in jobs if one != job)
     told = site.submit([(kind, SHORT, (*_minutes(kind), f"--nodelist={job.nodes[0]}"))])
-    other = [text for text in told if text.isdigit()]
+    other = [text for text in told if text.isdecimal()]
     _until_settled(site, other)
     site.cancel(other)
     deadline = site.clock() + SOON

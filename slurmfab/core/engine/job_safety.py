@@ -345,4 +345,4 @@ def has_left_drained(steps: Iterable[Step]) -> bool:
 def min_job_age(plan_input: PlanInput) -> int:
     """Seconds for which slurmctld keeps ended jobs."""
     value = plan_input.setting_before("MinJobAge")
-    return int(value) if value.isdigit() else MIN_JOB_AGE
+    return int(value) if value.isdecimal() else MIN_JOB_AGE

@@ -96,8 +96,8 @@ def node_rules(own: str, told: str) -> Iterator[Rule]:
     # Prometheus keeps each new series in memory for some three hours; a whole host, seen anew, has 20,000 at most.
     added = f'sum_over_time(scrape_series_added{{{own},job="node"}}[15m])'
     yield Rule("HostTellsNewFigures", f"sum by (cluster, instance) ({added}) > 45000", "1m", WARNING,
-               f"{ON_HOST} told {{{{ $value }}}} new series of figures in 15 minutes; more of that fill the memory of "
-               "Prometheus.")  # fmt: skip
+               f"{ON_HOST} told {{{{ $value }}}} new series of figures in 15 minutes; Prometheus keeps them in "
+               "memory.")  # fmt: skip
     clock = f"node_time_seconds{{{own}}}"
     yield Rule("HostClockWrong", f"abs({clock} - timestamp({clock})) > 60", "5m", WARNING,
                f"The clock of {ON_HOST} is {AGE} wrong; munge rejects credentials after 5 minutes.")  # fmt: skip

@@ -596,4 +596,4 @@ def families_of(addresses: Iterable[str]) -> Set[int]:
 
 def is_numeric(address: str) -> bool:
     """Whether an address is an IP address, as /etc/hosts requires."""
-    return ":" in address or address.replace(".", "").isdigit()
+    return ":" in address or address.replace(".", "").isdecimal()

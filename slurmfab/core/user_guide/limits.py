@@ -102,7 +102,7 @@ def _hours(value: str, whose: str) -> str:
     parts = (
         f"{int(amount) // 60:,} {'CPU' if tres == 'cpu' else 'GPU' if tres == 'gres/gpu' else tres} hours"
         for tres, amount in tres_of(value).items()
-        if amount.isdigit()
+        if amount.isdecimal()
     )
     return f"{', '.join(parts)} {whose}"
 

@@ -301,7 +301,7 @@ def shape_of(settings: Mapping[str, str]) -> Shape:
     named = values.get("features", values.get("feature", ""))
     return Shape(
         cpus_of(values),
-        int(values["realmemory"]) if values.get("realmemory", "").isdigit() else 0,
+        int(values["realmemory"]) if values.get("realmemory", "").isdecimal() else 0,
         tuple(gpus.items()),
         tuple(filter(None, named.split(","))),
         scratch,
@@ -312,7 +312,7 @@ def shape_of(settings: Mapping[str, str]) -> Shape:
 def cpus_of(values: Mapping[str, str]) -> int:
     """The CPUs of a node line, keys in lower case: `CPUs`, or what the layout has; 0 if neither is there."""
     for key in ("cpus", "procs"):
-        if values.get(key, "").isdigit():
+        if values.get(key, "").isdecimal():
             return int(values[key])
     if not any(key in values for key in (*_LAYOUT, *_PARTS_OF_A_SOCKET_COUNT)):
         return 0
@@ -323,7 +323,7 @@ def product(numbers: Iterable[str]) -> int:
     """The product of numbers; 0 if one of them is none."""
     found = 1
     for number in numbers:
-        found *= int(number) if number.isdigit() else 0
+        found *= int(number) if number.isdecimal() else 0
     return found
 
 

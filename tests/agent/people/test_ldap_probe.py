@@ -204,7 +204,9 @@ def test_an_entry_that_is_too_large_to_read_is_told_and_hides_none_behind_it(mon
 
 
 def test_numbers_that_no_host_can_have_are_taken_for_roots() -> None:
-    assert [as_number(one) for one in ("12", "-1", "", "12x", "0x1f")] == [12, -1, 0, 0, 0]
+    assert [as_number(one) for one in ("12", "-1", "", "12x", "0x1f", "²", "--5", "9" * 5000)] == [
+        *(12, -1, 0, 0, 0, 0, 0, 0)
+    ]
 
 
 @pytest.mark.parametrize("scheme", ["ldaps", "ldap"])

@@ -291,12 +291,10 @@ COMPLAINTS = {
     "slurm_conf as text": (SMALL + "slurm_conf: SlurmdTimeout=300\n", "5: slurm_conf: it must be a mapping"),
     **{
         f"{key}: {settings}": (
-            f"cluster: lab\ncontrollers: [mn]\nnodes: [{{hosts: n1}}]\n{key}: [{{hosts: n2, {settings}}}]\n".replace(
-                "nodes: [{hosts: n1}]\nnodes:", "nodes:"
-            ),
-            f"{4 if key == 'future_nodes' else 3}: {key}[0]…{words}",
+            f"cluster: lab\ncontrollers: [mn]\n{before}{key}: [{{hosts: n2, {settings}}}]\n",
+            f"{4 if before else 3}: {key}[0]…{words}",
         )
-        for key in ("nodes", "future_nodes")
+        for key, before in (("nodes", ""), ("future_nodes", "nodes: [{hosts: n1}]\n"))
         for settings, words in (
             ("Sockets: 256, CoresPerSocket: 256", "256 sockets of 256 cores of 1 threads are 65536 CPUs; slurmctld"),
             ("Boards: 256, SocketsPerBoard: 256", "65536 sockets of 1 cores of 1 threads are 65536 CPUs; slurmctld"),

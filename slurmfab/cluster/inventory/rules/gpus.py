@@ -65,7 +65,7 @@ def gpu_types(gres: str) -> set[str]:
     ['a100', 'gpu']
     """
     entries = [entry.strip().split(":") for entry in gres.split(",")]
-    kinds = [[word for word in rest if word != "no_consume" and not word[:1].isdigit()] for _, *rest in entries]
+    kinds = [[word for word in rest if word != "no_consume" and not word[:1].isdecimal()] for _, *rest in entries]
     return {kind[0] if kind else "gpu" for entry, kind in zip(entries, kinds, strict=True) if entry[0] == "gpu"}
 
 

@@ -134,7 +134,7 @@ def settings(plan_input: PlanInput, host: str, health: Health) -> str:
         "interval": health.interval,
         "mounts": list(mount_points(plan_input, host, health)),
         "disk": {spool if path == SLURM_SPOOL else path: least for path, least in health.disk.items()},
-        "memory": int(memory) if health.memory and memory.isdigit() else 0,
+        "memory": int(memory) if health.memory and memory.isdecimal() else 0,
         "gpus": list(gpu_files(plan_input, host)) if health.gpus and "gpu" in gres else [],
         "clock": health.clock,
         "daemons": list(health.daemons),

@@ -55,8 +55,8 @@ def refuse_uncountable(plan_input: PlanInput) -> None:
         if reason := judged[node.kind]:
             found.setdefault(reason, []).append(name)
     objected(
-        f"{fold(names)}: the line in slurm.conf would say what ends slurmctld: {reason}. Mend the keys of these nodes "
-        f"in the cluster file; or, if the lock says so: {acceptance(plan_input.cluster.roles(names[0]), names[0])}."
+        f"{fold(names)}: the line in slurm.conf would say what ends slurmctld: {reason}. Mend these nodes' keys in the "
+        f"cluster file; or, if the lock says so: {acceptance(plan_input.cluster.roles(names[0]), names[0])}."
         for reason, names in found.items()
     )
 

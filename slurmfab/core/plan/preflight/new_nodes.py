@@ -74,7 +74,7 @@ def too_small(grown: Cluster, host: str, fact: HostFacts) -> str:
     promised = {key.lower(): value for key, value in node_settings(node, grown.memory_margin).items()}
     for key, has in (("RealMemory", fact.hardware.RealMemory), ("CPUs", fact.hardware.CPUs)):
         wanted = promised.get(key.lower(), "")
-        if wanted.isdigit() and int(wanted) > has:
+        if wanted.isdecimal() and int(wanted) > has:
             return f"the cluster file gives it {key}={wanted}, and it has {has}. Slurm would not accept this node."
     return wrong_gpus(settings, fact.gpus, fact.driverless_gpus)
 

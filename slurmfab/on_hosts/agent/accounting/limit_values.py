@@ -53,7 +53,7 @@ def normal(kind: str, value: str) -> str:
 
 
 def _number(value: str) -> str:
-    if not value.isdigit():
+    if not value.isdecimal():
         raise ValueError('"%s" is not a number' % value)
     return str(int(value))
 

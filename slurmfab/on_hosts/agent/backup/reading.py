@@ -53,4 +53,4 @@ def newest_job(context: Context, database: str) -> int:
         rows = [row for place in places for row in mariadb.sql(context, NEWEST_JOB_QUERY % place)]
     except ResourceFailed:
         return 0
-    return max((int(row[0]) for row in rows if row[0].isdigit()), default=0)
+    return max((int(row[0]) for row in rows if row[0].isdecimal()), default=0)

@@ -50,13 +50,14 @@ def mebibytes_of(text: str) -> Optional[int]:
     >>> mebibytes_of("4G"), mebibytes_of("2048"), mebibytes_of("1.5T"), mebibytes_of("UNLIMITED")
     (4096, 2048, 1572864, None)
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)(?:[Bb])?", text.strip().upper().replace("IB", ""), re.ASCII)
+    plain = text.strip().upper().replace("IB", "")
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)([KMGTP]?)(?:[Bb])?", plain, re.ASCII)
     return int(float(found[1]) * UNITS[found[2] or "M"]) if found else None
 
 
 def number_of(text: str) -> Optional[int]:
     """A number; `None` for no limit and other texts."""
-    return int(text) if re.fullmatch(r"\d+", text, re.ASCII) else None
+    return int(text) if re.fullmatch(r"\d{1,18}", text, re.ASCII) else None
 
 
 def gpus_of(text: str) -> Dict[str, int]:

@@ -288,7 +288,7 @@ def exit_code(text: str) -> str:
     >>> exit_code("1792")
     '7:0'
     """
-    return "%d:%d" % (int(text) >> 8, int(text) & 0x7F) if text.isdigit() else text
+    return "%d:%d" % (int(text) >> 8, int(text) & 0x7F) if text.isdecimal() else text
 
 
 def recorded(job: str, *fields: str) -> Command:

@@ -248,7 +248,7 @@ def ranges(root: str) -> Iterator[List[Any]]:
     """The ranges of subordinate IDs (subuid(5)): the kind, the first and the last one, and whose they are."""
     for kind in ("uid", "gid"):
         for one in entries(root + "/etc/sub" + kind):
-            if len(one) == 3 and one[1].isdigit() and one[2].isdigit() and int(one[2]) > 0:  # noqa: PLR2004
+            if len(one) == 3 and one[1].isdecimal() and one[2].isdecimal() and int(one[2]) > 0:  # noqa: PLR2004
                 yield [kind, int(one[1]), min(int(one[1]) + int(one[2]) - 1, LAST - 1), "subordinate to " + one[0]]
 
 
@@ -443,7 +443,7 @@ def members(root: str, groups: Sequence[str]) -> Dict[str, List[str]]:
 
 def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
     """Names by ID in a file as passwd(5) or group(5), and `more`: directory services are never listed."""
-    listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdigit())  # noqa: PLR2004
+    listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdecimal())  # noqa: PLR2004
     return {**{fields[2]: fields[0] for fields in listed}, **more}
 
 
@@ -451,7 +451,7 @@ def busy_uids() -> List[int]:
     """UIDs of running processes: real, effective, saved and file system UID."""
     busy = {0}
     for pid in names("/proc"):
-        if not pid.isdigit():
+        if not pid.isdecimal():
             continue
         try:
             owner = os.stat("/proc/" + pid).st_uid

@@ -28,7 +28,7 @@ def amd_gpus(root: str) -> List[Dict[str, Any]]:
     found = {}
     for name in names(root + NODES):
         lines = read_text("%s%s/%s/properties" % (root, NODES, name)).splitlines()
-        values = {key: int(value) for key, _, value in (line.partition(" ") for line in lines) if value.isdigit()}
+        values = {key: int(value) for key, _, value in (line.partition(" ") for line in lines) if value.isdecimal()}
         minor = values.get("drm_render_minor", 0)
         file = "/dev/dri/renderD%d" % minor
         if not values.get("simd_count") or not minor or not is_device(root + file):
@@ -37,7 +37,7 @@ def amd_gpus(root: str) -> List[Dict[str, Any]]:
         location = values.get("location_id", 0)
         bus = "%04x:%02x:%02x.%d" % (values.get("domain", 0), location >> 8 & 0xFF, location >> 3 & 0x1F, location & 7)
         memory = read_text("%s%s/%s/mem_info_vram_total" % (root, DEVICES, bus))
-        if memory.isdigit() and int(memory) < MIN_MEMORY:
+        if memory.isdecimal() and int(memory) < MIN_MEMORY:
             continue
         found[minor] = {"file": file, "model": model(root, bus, values.get("gfx_target_version", 0)), "bus": bus}
     return [found[minor] for minor in sorted(found)]
@@ -57,7 +57,7 @@ class Sockets:
         self.cpus: Dict[str, Set[int]] = {}
         self.cores: Dict[str, Set[str]] = {}
         for name in names(root + CPUS):
-            if not (name.startswith("cpu") and name[3:].isdigit()):
+            if not (name.startswith("cpu") and name[3:].isdecimal()):
                 continue
             topology = "%s%s/%s/topology/" % (root, CPUS, name)
             socket = read_text(topology + "physical_package_id")

@@ -99,7 +99,7 @@ def read(root: str = "") -> Optional[Dict[str, int]]:
     Sockets are physical packages; cores per socket and threads per core are whole divisions of the totals, as in
     Slurm's xcpuinfo.c.
     """
-    cpus = [name for name in names(root + CPUS) if name.startswith("cpu") and name[3:].isdigit()]
+    cpus = [name for name in names(root + CPUS) if name.startswith("cpu") and name[3:].isdecimal()]
     online = [name for name in cpus if os.path.isdir("%s%s/%s/topology" % (root, CPUS, name))]
     sockets, cores = set(), set()
     for name in online:

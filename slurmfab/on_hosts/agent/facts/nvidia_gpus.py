@@ -50,7 +50,7 @@ def driver_gpus(root: str) -> List[Dict[str, Any]]:
 def parse_information(name: str, text: str) -> Dict[str, Any]:
     """`minor`, `model` and `bus` of a GPU in the driver's file `information`; empty without a number."""
     fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
-    if not fields.get("Device Minor", "").isdigit():
+    if not fields.get("Device Minor", "").isdecimal():
         return {}
     bus = address(fields.get("Bus Location", "")) or address(name)
     return {"minor": int(fields["Device Minor"]), "model": fields.get("Model", ""), "bus": bus}
@@ -114,7 +114,7 @@ def mig_files(root: str, minor: int) -> Dict[Tuple[int, int], List[str]]:
 
 def number(name: str, prefix: str) -> int:
     """The number after a prefix, -1 if there is none."""
-    return int(name[len(prefix) :]) if name.startswith(prefix) and name[len(prefix) :].isdigit() else -1
+    return int(name[len(prefix) :]) if name.startswith(prefix) and name[len(prefix) :].isdecimal() else -1
 
 
 def capability(path: str) -> str:

@@ -22,7 +22,7 @@ def own_numbers(root: str, powerful: Iterable[str]) -> List[List[Any]]:
         [kind, number, number, whose] for kind, number, whose in named_without_entry(root, powerful)
     ]
     for kind, path in (("uid", "/etc/passwd"), ("gid", "/etc/group")):
-        rows = [fields for fields in entries(root + path) if len(fields) > 2 and fields[2].isdigit()]  # noqa: PLR2004
+        rows = [fields for fields in entries(root + path) if len(fields) > 2 and fields[2].isdecimal()]  # noqa: PLR2004
         found += [[kind, int(one[2]), int(one[2]), one[0]] for one in rows if FIRST_OF_PEOPLE <= int(one[2]) < LAST]
     found += [one for one in ranges(root) if FIRST_OF_PEOPLE <= one[1] <= one[2]]
     told = found[:MOST_NUMBERS]

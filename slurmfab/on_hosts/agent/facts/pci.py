@@ -58,6 +58,6 @@ def numbers(text: str) -> Set[int]:
     found: Set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
+        if first.isdecimal() and (last or first).isdecimal():
             found.update(range(int(first), int(last or first) + 1))
     return found

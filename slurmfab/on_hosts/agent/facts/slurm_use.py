@@ -113,7 +113,7 @@ def processes(slurm_uid: int) -> Iterator[Tuple[str, str]]:
     """PID and name of Slurm's daemons, also as other users by systemd, but not of users or containers."""
     space = pid_namespace("self")
     for pid in names("/proc"):
-        if not pid.isdigit():
+        if not pid.isdecimal():
             continue
         # After a reconfigure the name is that of Debian's file.
         name = read_bytes("/proc/%s/comm" % pid).decode(errors="replace").strip().partition("-wlm")[0]

@@ -256,7 +256,7 @@ def plain(entry: str) -> str:
 
 def is_address(text: str) -> bool:
     """Whether a name of a server is an IP address."""
-    return ":" in text or text.replace(".", "").isdigit()
+    return ":" in text or text.replace(".", "").isdecimal()
 
 
 def remove(context: Context, directory: str, paths: Dict[str, Tuple[str, int]]) -> None:

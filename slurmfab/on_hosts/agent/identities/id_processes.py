@@ -29,7 +29,7 @@ class Process(Record):
 def with_numbers(context: Context, uids: Collection[int], gids: Collection[int]) -> List[Process]:
     """The processes with one of these UIDs or GIDs as real, effective, saved or file system ID (proc(5))."""
     found = []
-    for pid in sorted(int(name) for name in names(context.path("/proc")) if name.isdigit()):
+    for pid in sorted(int(name) for name in names(context.path("/proc")) if name.isdecimal()):
         status = fields(read_text(context.path("/proc/%d/status" % pid)))
         if not status or status.get("State", "").startswith("Z"):
             continue

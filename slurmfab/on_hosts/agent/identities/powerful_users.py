@@ -148,7 +148,7 @@ def among(name: str, patterns: Set[str]) -> bool:
 
 def is_system_id(field: List[str]) -> bool:
     """Whether a field is a number below 1000."""
-    return bool(field) and field[0].isdigit() and int(field[0]) < FIRST_OF_PEOPLE
+    return bool(field) and field[0].isdecimal() and int(field[0]) < FIRST_OF_PEOPLE
 
 
 def with_id(context: Context, database: str, number: str) -> Set[str]:

@@ -169,11 +169,11 @@ def expiry(context: Context, user: str) -> str:
 def expiry_of(fields: Sequence[str], now: float) -> str:
     """When an account, by its fields in shadow(5), expires, also for logins by SSH: `never`, or why and when."""
     changed, longest, expires = (fields[2], fields[4], fields[7]) if len(fields) > 7 else ("", "", "")  # noqa: PLR2004
-    if expires.isdigit():
+    if expires.isdecimal():
         return day(int(expires))
     if changed == "0":
         return "at once, unless its password is changed"
-    if changed.isdigit() and longest.isdigit() and (int(changed) + int(longest)) * DAY < now:
+    if changed.isdecimal() and longest.isdecimal() and (int(changed) + int(longest)) * DAY < now:
         return "since %s, with its password" % day(int(changed) + int(longest))
     return "never"
 

@@ -81,6 +81,6 @@ def started(lines: List[LogLine]) -> Iterator[Tuple[float, str]]:
 def row_of(shown: List[str]) -> Row:
     """A row of squeue or sacct."""
     job, number, state, *times, nodes, code = shown
-    submitted, start, end = (int(one) if one.isdigit() else 0 for one in times)
+    submitted, start, end = (int(one) if one.isdecimal() else 0 for one in times)
     nodes = "" if nodes in ("None assigned", "(null)", "n/a") else nodes
     return job, number, state, submitted, start, end, nodes, commands.exit_code(code)

@@ -30,7 +30,7 @@ def processes(context: Context, path: str) -> List[str]:
     proc = context.path("/proc")
     found = []
     for pid in names(proc):
-        if pid.isdigit() and int(pid) != os.getpid() and any(below(file, path) for file in files(proc, pid)):
+        if pid.isdecimal() and int(pid) != os.getpid() and any(below(file, path) for file in files(proc, pid)):
             name = read_text("%s/%s/comm" % (proc, pid)).strip()
             found.append("%s (PID %s, UID %s)" % (name.encode("ascii", "replace").decode(), pid, owner(proc, pid)))
     return first_of(found, TOLD)

@@ -20,7 +20,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noq
     steps = step_daemons(context)
     parents: Dict[int, int] = {}
     waiting: Dict[int, str] = {}
-    for pid in (int(name) for name in names(proc) if name.isdigit()):
+    for pid in (int(name) for name in names(proc) if name.isdecimal()):
         # The name in parentheses may hold spaces and parentheses itself (proc(5)).
         head, _, tail = read_bytes("%s/%d/stat" % (proc, pid)).decode(errors="replace").rpartition(")")
         fields = tail.split()
@@ -36,7 +36,7 @@ def step_daemons(context: Context) -> Dict[int, str]:
     """The step of each step daemon as `JOB.STEP`, by PID."""
     proc = context.path("/proc")
     found = {}
-    for pid in (int(name) for name in names(proc) if name.isdigit()):
+    for pid in (int(name) for name in names(proc) if name.isdecimal()):
         match = _STEP.match(read_bytes("%s/%d/cmdline" % (proc, pid)))
         if match and is_step_daemon("%s/%d" % (proc, pid)):
             found[pid] = "%s.%s" % (match[1].decode(), match[2].decode())

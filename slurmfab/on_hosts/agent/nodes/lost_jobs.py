@@ -93,7 +93,7 @@ def clock(seconds: float) -> str:
 
 def seconds_of(text: str) -> Optional[float]:
     """A time in seconds since 1970, as Slurm prints it with or without `commands.IN_SECONDS`; `None` for none."""
-    return float(text) if text.isdigit() else commands.moment(text)
+    return float(text) if text.isdecimal() else commands.moment(text)
 
 
 def jobs_in(shown: str) -> List[Job]:
@@ -101,7 +101,7 @@ def jobs_in(shown: str) -> List[Job]:
     found = []
     for line in shown.split("\n"):
         values = line.split("|")
-        if len(values) != len(FIELDS) + 1 or not commands.is_job_id(values[1]) or not values[0].isdigit():
+        if len(values) != len(FIELDS) + 1 or not commands.is_job_id(values[1]) or not values[0].isdecimal():
             continue
         number, ident, user, state, batch, host, nodes, start, requeue = values[:-1]
         is_single = bool(nodes) and not re.search(r"[\[,]", nodes)
@@ -256,7 +256,7 @@ def unknown(rows: Iterable[Sequence[str]], known: Collection[Tuple[str, int]], n
     """The records, as `commands.open_records` has them, of jobs that slurmctld does not know, and that are not new."""
     found = []
     for number, ident, user, state, submitted, ended in rows:
-        if ended.isdigit() or not submitted.isdigit() or now - int(submitted) < YOUNG_SECONDS:
+        if ended.isdecimal() or not submitted.isdecimal() or now - int(submitted) < YOUNG_SECONDS:
             continue
         # A number is given again when slurmctld has forgotten that it gave it.
         if all(abs(at - int(submitted)) > 1 for one, at in known if one == number):
@@ -300,7 +300,7 @@ def close(context: Context, jobs: Iterable[Tuple[str, int]]) -> None:
 def commented(rows: Iterable[Sequence[str]]) -> List[Open]:
     """The lost jobs whose records were ended, of rows that `commands.lost_records` has."""
     return [Open(ident, number, user, state, int(submitted)) for number, ident, user, state, submitted, comment in rows
-            if comment == commands.LOST and submitted.isdigit()]  # fmt: skip
+            if comment == commands.LOST and submitted.isdecimal()]  # fmt: skip
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:

@@ -60,7 +60,7 @@ def architecture(status: bytes) -> str:
 
 def is_interrupted(root: str) -> bool:
     """Whether an earlier dpkg below this root was killed: it left a journal, or unfinished packages."""
-    if any(name.isdigit() for name in names(root.rstrip("/") + JOURNAL)):
+    if any(name.isdecimal() for name in names(root.rstrip("/") + JOURNAL)):
         return True
     status = read(root)
     return any(b" %s %s\n" % (flag, state.encode()) in status for flag in (b"ok", b"reinstreq") for state in UNFINISHED)

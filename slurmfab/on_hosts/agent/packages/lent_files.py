@@ -194,7 +194,7 @@ def sizes_in(shown: str) -> Dict[str, int]:
     found = {}
     for paragraph in shown.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
-        if fields.keys() >= {"Package", "Version", "Architecture"} and fields.get("Size", "").isdigit():
+        if fields.keys() >= {"Package", "Version", "Architecture"} and fields.get("Size", "").isdecimal():
             of = "" if fields["Architecture"] == "all" else ":" + fields["Architecture"]
             found["%s%s=%s" % (fields["Package"], of, fields["Version"])] = int(fields["Size"])
     return found

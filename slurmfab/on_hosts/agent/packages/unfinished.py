@@ -25,7 +25,7 @@ def unfinished(root: str, status: bytes) -> str:
             state = dpkg_status.field(b"\n" + paragraph, "Status").rpartition(" ")[2]
             if state in dpkg_status.UNFINISHED:
                 found.append("%s %s" % (dpkg_status.field(b"\n" + paragraph, "Package"), state))
-    if not found and any(name.isdigit() for name in names(root.rstrip("/") + dpkg_status.JOURNAL)):
+    if not found and any(name.isdecimal() for name in names(root.rstrip("/") + dpkg_status.JOURNAL)):
         found.append("dpkg's journal")
     return ", ".join(found[:SHOWN]) if found and not is_locked(root) else ""
 

@@ -220,7 +220,7 @@ def colliding(line: socket.socket, kind: str, guard: Mapping[str, Any]) -> List[
                 if one in names or (is_later and one.startswith(prefixes) and one not in silent)
             ]
             reasons += [NOT_PLAIN for one in called if not PLAIN.fullmatch(one) and one not in guard["meant"]]
-            reasons += ["a name of " + DIGITS for one in called if one.isdigit()]
+            reasons += ["a name of " + DIGITS for one in called if one.isdecimal()]
             if reasons and not {*called} & {*guard["ignored"]}:
                 found.append("%s %s has %s" % (kind, printable(called[0]), reasons[0]))
     return [*dict.fromkeys(found)]
@@ -266,7 +266,7 @@ def escaped(value: str) -> str:
 
 def as_number(value: str) -> int:
     """A number of an entry; one that no host can have is that of root."""
-    return int(value) if value.lstrip("-").isdigit() else 0
+    return int(value) if re.fullmatch("-?[0-9]{1,10}", value) else 0
 
 
 def printable(name: str) -> str:
@@ -278,7 +278,7 @@ def numbers(path: str) -> List[Tuple[int, int, str]]:
     """The numbers of this host's own users or groups, each with its name."""
     with open(path, encoding="utf-8", errors="replace") as file:
         fields = [one.split(":") for one in file]
-    return [(int(one[2]), int(one[2]), one[0] + OF_HOST) for one in fields if one[2:] and one[2].isdigit()]
+    return [(int(one[2]), int(one[2]), one[0] + OF_HOST) for one in fields if one[2:] and one[2].isdecimal()]
 
 
 TOO_LARGE = ""  # in place of the attributes of an entry that is too large: its DN
@@ -343,7 +343,7 @@ def place(server: str) -> Tuple[str, int]:
     """Host and port of a server, such as `ldaps://ldap.example.org`."""
     scheme, _, rest = server.partition("://")
     host, colon, port = rest.rstrip("/").rpartition(":")
-    if not colon or not port.isdigit():
+    if not colon or not port.isdecimal():
         host, port = rest.rstrip("/"), ""
     return host.strip("[]"), int(port or PORTS.get(scheme, 636))
 

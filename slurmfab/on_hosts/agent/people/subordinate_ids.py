@@ -83,7 +83,7 @@ class SubordinateIds(Resource):
         theirs = [one for one in map(parsed, read(context, path)) if one and one.owner not in {**users, **before}]
         for fields in entries(context.path(numbers)):
             for number in fields[2:3]:
-                if number.isdigit():
+                if number.isdecimal():
                     theirs.append(Range(int(number), int(number), "%s (%s)" % (fields[0], kind)))
         theirs.sort()
         ours = sorted(Range(first, first + self.count - 1, user) for user, first in self.ranges)

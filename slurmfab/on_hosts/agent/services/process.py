@@ -77,6 +77,6 @@ def listening_inodes(port: int = 0) -> Iterator[str]:
 def holders(port: int) -> List[str]:
     """The processes that listen on a TCP port, such as `python3 (PID 77)`."""
     inodes = set(listening_inodes(port))
-    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit()) if inodes else []
+    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()) if inodes else []
     named = ((pid, read_text("/proc/%d/comm" % pid).strip()) for pid in pids if has_socket(pid, inodes))
     return ["%s (PID %d)" % (name, pid) for pid, name in named]

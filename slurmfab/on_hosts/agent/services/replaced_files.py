@@ -44,7 +44,7 @@ def stale_processes(context: Context) -> Iterator[Tuple[int, str, Set[str]]]:
     """Yield the daemons' processes that use replaced files: PID, unit, and names of the files."""
     folder = context.path("/proc")
     for name in names(folder):
-        if not name.isdigit():
+        if not name.isdecimal():
             continue
         place = "%s/%s" % (folder, name)
         files = replaced(place)

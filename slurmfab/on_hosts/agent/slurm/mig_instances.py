@@ -153,7 +153,7 @@ def users_of(context: Context, minor: int) -> Iterator[str]:
     proc, end = context.path("/proc"), "/nvidia%d" % minor
     for pid in names(proc):
         place = "%s/%s" % (proc, pid)
-        if pid.isdigit() and any(target.endswith(end) for target in opened(place)):
+        if pid.isdecimal() and any(target.endswith(end) for target in opened(place)):
             program = processes.program(place)
             if program not in DRIVERS_OWN:
                 yield "PID %s (%s of %s)" % (pid, program, user_name(processes.real_uid(place)))

@@ -107,7 +107,7 @@ class Restored(Resource):
 
 def number(context: Context, account: str, find: Callable[[Context, str], int]) -> int:
     """The UID or GID for an owner or group of an entry, which is a number if it had no name."""
-    return int(account) if account.isdigit() else find(context, account)
+    return int(account) if account.isdecimal() else find(context, account)
 
 
 class EarlierDirectory(Resource):

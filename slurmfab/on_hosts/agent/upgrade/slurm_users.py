@@ -64,7 +64,7 @@ def users(context: Context, files: Container[str]) -> Iterator[SlurmUser]:
     root = root_of(context.path("/"))
     for name in names(folder):
         place = "%s/%s" % (folder, name)
-        maps = read_text(place + "/maps") if name.isdigit() else ""
+        maps = read_text(place + "/maps") if name.isdecimal() else ""
         # All of Slurm's programs use its library, so that most processes are told apart by one look.
         used = list(mapped(maps, files)) if "slurm" in maps else []
         if not used or root_of(place + "/root") not in (root, None):

@@ -23,7 +23,7 @@ CAPABILITIES = "nvidia-caps/nvidia-cap[0-9]*"  # device files of parts of a GPU 
 
 def in_job(environment: Mapping[str, str]) -> bool:
     """Whether this process belongs to a job on this node; a shell of salloc on a login host does not."""
-    return environment.get("SLURM_JOB_ID", "").isdigit() and bool(environment.get("SLURMD_NODENAME"))
+    return environment.get("SLURM_JOB_ID", "").isdecimal() and bool(environment.get("SLURMD_NODENAME"))
 
 
 def of_job(environment: Mapping[str, str], dev: str = DEV) -> Tuple[str, ...]:
@@ -58,7 +58,7 @@ def allocated(environment: Mapping[str, str], dev: str) -> Set[int]:
 
 def numbers_of(text: str) -> Set[int]:
     """The numbers in a list such as `0,2`."""
-    return {int(word) for word in text.split(",") if word.strip().isdigit()}
+    return {int(word) for word in text.split(",") if word.strip().isdecimal()}
 
 
 def present(dev: str) -> Set[int]:

@@ -75,7 +75,7 @@ class Run:
         """Yield the UIDs of all users with a directory."""
         for name in sorted(os.listdir(self.storage) if os.path.isdir(self.storage) else ()):
             status = os.lstat("%s/%s" % (self.storage, name))
-            if name.isdigit() and status.st_uid == int(name):
+            if name.isdecimal() and status.st_uid == int(name):
                 yield int(name)
 
     def images(self, uid: int) -> List[Unused]:
@@ -161,7 +161,7 @@ def has_processes(uid: int) -> bool:
     """Whether a user has processes here."""
     for name in os.listdir("/proc"):
         try:
-            if name.isdigit() and os.stat("/proc/" + name).st_uid == uid:
+            if name.isdecimal() and os.stat("/proc/" + name).st_uid == uid:
                 return True
         except OSError:
             continue

@@ -227,7 +227,7 @@ def processes(uid: int, proc: str) -> Iterator[str]:
     """Yield the names of a user's processes."""
     for number in os.listdir(proc):
         try:
-            if number.isdigit() and os.stat("%s/%s" % (proc, number)).st_uid == uid:
+            if number.isdecimal() and os.stat("%s/%s" % (proc, number)).st_uid == uid:
                 with open("%s/%s/comm" % (proc, number), encoding="utf-8", errors="replace") as file:
                     yield file.read().strip()
         except OSError:

@@ -102,7 +102,7 @@ def queued_job(row: Sequence[str]) -> QueuedJob:
     """A job from the values of `FIELDS`."""
     number, state, user, partitions, count, needs, reason, name = row
     # A pending job may have a range as its number of nodes.
-    nodes = int(count.split("-")[0]) if count.split("-")[0].isdigit() else 1
+    nodes = int(count.split("-")[0]) if count.split("-")[0].isdecimal() else 1
     return QueuedJob(number, state, user, tuple(partitions.split(",")), nodes, needs, reason, name)
 
 

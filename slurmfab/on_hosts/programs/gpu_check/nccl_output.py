@@ -70,7 +70,7 @@ def rows(output: str) -> List[SizeResult]:
 
 def row_of(names: Sequence[str], values: Sequence[str]) -> Optional[SizeResult]:
     """One row of the table; `None` for another line, such as a message in between."""
-    if len(values) < _MIN_COLUMNS or not values[0].isdigit():
+    if len(values) < _MIN_COLUMNS or not values[0].isdecimal():
         return None
     columns = list(zip(names, values))  # noqa: B905 - zip(strict=) is Python 3.10's
     try:

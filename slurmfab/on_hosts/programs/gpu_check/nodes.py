@@ -127,7 +127,7 @@ def is_reserved(context: Context) -> bool:
 def idle_in(context: Context, partition: str) -> int:
     """The number of idle nodes in a partition."""
     shown = context.must(commands.idle_count(partition))
-    return sum(int(word) for word in shown.split() if word.isdigit())
+    return sum(int(word) for word in shown.split() if word.isdecimal())
 
 
 def partitions_up(context: Context) -> FrozenSet[str]:

@@ -75,8 +75,8 @@ def holders(context: Context) -> Iterator[Holder]:
     for row in commands.jobs(FIELDS, "--states=RUNNING").ask(context):
         number, _, user, account, qos, partition, nodes, batch, requeue, whole, comment = (one.strip() for one in row)
         note = notes.Note.read(comment)
-        if (note.nodes or note.text) and number.isdigit() and nodes.isdigit():
-            is_part = whole.isdigit() and int(whole) > 0
+        if (note.nodes or note.text) and number.isdecimal() and nodes.isdecimal():
+            is_part = whole.isdecimal() and int(whole) > 0
             can_requeue = batch == "1" and requeue == "1"
             yield Holder(number, user, account, qos, partition, int(nodes), can_requeue, is_part, note)
 

@@ -152,7 +152,7 @@ def held(directory: str = JOBS) -> Dict[str, Tuple[FrozenSet[int], float]]:
         path = os.path.join(directory, job)
         minors = frozenset(int(word) for word in re.findall(r"\d+", read_text(path)[:4096]))
         try:
-            if job.isdigit() and minors:
+            if job.isdecimal() and minors:
                 found[job] = minors, os.stat(path).st_mtime
         except OSError:
             continue

@@ -158,7 +158,7 @@ def submit(who: pwd.struct_passwd, request: Mapping[str, Any]) -> Dict[str, Any]
         check=False,
     )
     job = done.stdout.decode(errors="replace").strip().partition(";")[0]
-    if done.returncode != 0 or not job.isdigit():
+    if done.returncode != 0 or not job.isdecimal():
         said = done.stderr.decode(errors="replace").replace("sbatch: error: ", "").strip()
         raise ValueError("Slurm takes no such job: %s" % said[:MOST_LETTERS])
     return {"job": job}

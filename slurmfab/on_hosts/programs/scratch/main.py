@@ -50,7 +50,7 @@ def main(word: str, settings: str) -> int:
     job, uid = os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_JOB_UID", "")
     if not all(isinstance(wanted.get(key), str) for key in ("path", "mount", "node")):
         reason = starting.DAMAGED % settings
-    elif not job_directories.is_job(job) or not uid.isdigit():
+    elif not job_directories.is_job(job) or not uid.isdecimal():
         reason = "slurmd gave no job: SLURM_JOB_ID is %s, SLURM_JOB_UID %s" % (ascii(job), ascii(uid))
     elif word == PROLOG:
         reason = watched(lambda tell: before(wanted, job, int(uid), tell), LONGEST_PROLOG, to_the_end=False)
@@ -111,7 +111,7 @@ def clean(context: Context, base: Folder, node: str, job: str) -> None:
 def group_of(uid: int) -> int:
     """The GID of a user: of the job, or the user's own; -1 if neither is known, as nobody else may enter anyway."""
     known = os.environ.get("SLURM_JOB_GID", "")
-    if known.isdigit():
+    if known.isdecimal():
         return int(known)
     try:
         return pwd.getpwuid(uid).pw_gid

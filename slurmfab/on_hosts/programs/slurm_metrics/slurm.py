@@ -110,7 +110,7 @@ def collect_partitions(figures: Figures, shown: str) -> None:
 
 def integer(text: str) -> int:
     """A number that Slurm printed; 0 for anything else."""
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 FIELDS = ("JobArrayID", "State", "Partition", "Reason", "EligibleTime")
@@ -231,7 +231,7 @@ def parse(shown: str) -> Dict[Tuple[str, str], int]:
     section = ""
     for line in shown.split("\n"):
         name, _, value = line.strip().rpartition(":")
-        if value.strip().isdigit():
+        if value.strip().isdecimal():
             found.setdefault((section, name.strip()), int(value))
         elif line.strip() and not line[0].isspace():
             # Numbers of further sections have names that those of a scheduler have, too.

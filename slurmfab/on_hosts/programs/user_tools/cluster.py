@@ -90,7 +90,7 @@ def read(answers: Mapping[str, Answer], user: str, notes: List[Finding]) -> Clus
         user=user,
         enforced=enforced,
         version=".".join(config.get("SLURM_VERSION", "").strip().split(".")[:2]),
-        most_indices=int(most) if most.isdigit() else 0,
+        most_indices=int(most) if most.isdecimal() else 0,
         account_limits=account_limits(known.get("use", "")),
     )
 

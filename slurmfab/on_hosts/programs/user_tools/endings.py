@@ -53,7 +53,7 @@ command that signal 9 (SIGKILL) has killed')
 def codes(code: str) -> tuple[int, int]:
     """Exit code and signal in Slurm's form; 0 for what it does not say."""
     status, _, number = code.partition(":")
-    return (int(status) if status.isdigit() else 0), (int(number) if number.isdigit() else 0)
+    return (int(status) if status.isdecimal() else 0), (int(number) if number.isdecimal() else 0)
 
 
 def known(number: int) -> bool:

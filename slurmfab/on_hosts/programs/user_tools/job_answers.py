@@ -210,7 +210,7 @@ def scratch(text: str, limits: Limits) -> int:
 
 def memory(text: str, limits: Limits) -> str:
     """Memory of a node, as Slurm reads it; empty for Slurm's default."""
-    amount = mebibytes_of(text.replace(" ", "") + "G" * text.isdigit())
+    amount = mebibytes_of(text.replace(" ", "") + "G" * text.isdecimal())
     if not text:
         return ""
     if not amount:

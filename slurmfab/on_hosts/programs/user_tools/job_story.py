@@ -93,7 +93,7 @@ def of_job(job: Mapping[str, str], peak: str, clock: float) -> List[str]:
 
 def number(text: str) -> int:
     """A time in seconds since 1970; 0 for Slurm's words for none."""
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def at(seconds: int) -> str:

@@ -168,7 +168,7 @@ def sruns(script: Script, wanted: Wanted) -> Iterator[Finding]:
         for name in options:
             yield from unknown_option(number, name)
         tasks = options.get("ntasks", options.get("n", ""))
-        if tasks.isdigit() and int(tasks) > wanted.tasks and "overcommit" not in options and wanted.given:
+        if tasks.isdecimal() and int(tasks) > wanted.tasks and "overcommit" not in options and wanted.given:
             words = "srun starts %s tasks, and the job asks for %d" % (tasks, wanted.tasks)
             yield warning(number, "srun", words, "#SBATCH --ntasks=%s" % tasks)
         needs_cpus = match and wanted.task_cpus > 1 and "cpus-per-task" in wanted.given

@@ -159,7 +159,7 @@ def value(given: Mapping[str, Setting], name: str) -> str:
 def number(given: Mapping[str, Setting], name: str) -> int:
     """The value of an option that is a number; 0 if it is not given."""
     text = value(given, name)
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def node_range(text: str) -> Tuple[int, int]:
@@ -305,7 +305,7 @@ def in_memory(setting: Setting, text: str) -> Iterator[Finding]:
         meant = mebibytes_of(text.replace(" ", ""))
         shown = directive(setting.name, memory_text(meant) if meant else "16G")
         yield error(setting.line, "memory", '"%s" is no amount of memory that Slurm reads' % text, shown)
-    elif text.isdigit() and 0 < int(text) <= SMALL:
+    elif text.isdecimal() and 0 < int(text) <= SMALL:
         shown = "%s if GiB were meant" % directive(setting.name, text + "G")
         yield warning(setting.line, "memory", "%s without a unit means %s MiB" % (text, text), shown)
 
@@ -317,7 +317,7 @@ def in_gpus(setting: Setting, text: str) -> Iterator[Finding]:
         if setting.name == "gres" and part.lower() == "none":
             continue
         name = part.partition(":")[0].lower()
-        if setting.name == "gres" and (name in ("gpus", "cuda") or part.isdigit()):
+        if setting.name == "gres" and (name in ("gpus", "cuda") or part.isdecimal()):
             count = re.search(r"\d+$", part)
             shown = directive("gres", "gpu:%s" % (count[0] if count else "1"))
             yield error(setting.line, "gres", '"%s" is no generic resource: GPUs are called gpu' % part, shown)
