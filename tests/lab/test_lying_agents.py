@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "lying_agents")]
 FACTS = "def lie(told):\n    if 'facts' in told:\n        {}\n        return told\n"
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIGx5aW5nbHlpbmdseWluZ2x5aW5nbHlpbmdseWlu"
 EVIL = "6.6.6.6"
+PROCESSORS = ("CPUs", "Boards", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")
 ROUNDS = (
     {
         "n1": (FACTS.format(f"told['facts']['ssh_host_keys'] = {{'@cert-authority * ssh-ed25519': '{KEY}'}}"),
@@ -34,6 +35,14 @@ ROUNDS = (
                "its answer is nested too deeply"),
         "n3": (FACTS.format(f"told['facts']['public_key'] += '\\nssh-ed25519 {KEY} slurm@n3'"),
                "its facts were refused: public_key"),
+    },
+    {
+        "n1": (FACTS.format(f"told['facts']['hardware'] |= dict.fromkeys({PROCESSORS!r}, 65533)"),
+               "its facts were refused: hardware: a node has at most 8192 CPUs"),
+        "n2": (FACTS.format("told['facts']['hardware'] |= {'SocketsPerBoard': 256, 'CoresPerSocket': 256}"),
+               "its facts were refused: hardware: a node has at most 8192 CPUs"),
+        "n3": (FACTS.format("told['facts']['kernel'] = {**told['facts']['hardware'], 'Boards': 9000}"),
+               "its facts were refused: hardware: a node has at most 8192 CPUs"),
     },
     {
         "n1": ("def lie(told):\n    return {'outcome': [told['outcome']]} if 'outcome' in told else told\n",
@@ -74,7 +83,7 @@ def liars(deployed_lab: DeployedLab) -> Iterator[DeployedLab]:
         honest_again(deployed_lab, node)
 
 
-@pytest.mark.parametrize("lies", ROUNDS, ids=["lines of others", "endless", "outcomes"])
+@pytest.mark.parametrize("lies", ROUNDS, ids=["lines of others", "endless", "numbers", "outcomes"])
 def test_nodes_that_lie_when_deployed_then_each_is_left_out_with_its_reason_and_the_controller_is_done(
     liars: DeployedLab, lies: dict[str, tuple[str, str]]
 ) -> None:

@@ -19,6 +19,7 @@ from slurmfab.commands.import_cluster.draft import old_lines
 from slurmfab.commands.import_cluster.first_lock import first_lock
 from slurmfab.commands.import_cluster.found import FoundCluster, FoundFile, Takeover
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
+from slurmfab.commands.import_cluster.refusals import Refused
 from slurmfab.commands.import_cluster.survey import survey
 from slurmfab.core.impact.hardware_changes import differences
 from slurmfab.core.plan.pinned import pin
@@ -101,6 +102,16 @@ def test_numbers_of_a_node_that_would_end_slurmctld_are_left_out_and_told(state:
     assert settings == {"RealMemory": "9000", "Feature": "big"}
     hardware = first_lock(known, OldCluster(cluster(BASE + line))).hosts.get("n3")
     assert state == "FUTURE" or (hardware and hardware.hardware and hardware.hardware.processors == (1, 1, 1, 1, 1))
+
+
+def test_a_slurm_conf_that_stands_for_too_much_is_refused_on_the_controller_and_told_of_a_node() -> None:
+    much = "".join(f"PartitionName=p{one} Nodes=x{one}n[1-65000]\n" for one in range(100))
+    with pytest.raises(Refused, match="the lines of its slurm.conf list more than 262144 nodes, or 1048576 in all"):
+        taken(BASE + much)
+    liar = {"n2": (conf("slurm.conf", BASE + much),)}
+    texts = {name: liar.get(name, (conf("slurm.conf", BASE),)) for name in ("ctl", "n1", "n2")}
+    (told,) = about(survey(found("24.11", texts)), "slurm.conf of n2 differs")
+    assert "partition p49: removed; and 50 more. A deployment" in told
 
 
 def test_nodes_with_other_names_than_their_hosts_keep_both() -> None:
