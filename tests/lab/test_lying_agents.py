@@ -103,6 +103,40 @@ def test_nodes_that_lie_when_deployed_then_each_is_left_out_with_its_reason_and_
     assert sorted(json.loads(lock)["hosts"]) == ["ctl", "n1", "n2", "n3"]
 
 
+HIGHEST = (
+    "CPUs=8192 Boards=1 SocketsPerBoard=64 CoresPerSocket=64 ThreadsPerCore=2 RealMemory=1099511627776",
+    "CPUs=65533 Sockets=65533 CoresPerSocket=1 ThreadsPerCore=1",
+    "CPUs=65533 Sockets=1 CoresPerSocket=65533 ThreadsPerCore=1",
+    "CPUs=65533 Sockets=1 CoresPerSocket=1 ThreadsPerCore=65533",
+    "CPUs=1 Boards=1 SocketsPerBoard=2 CoresPerSocket=2 ThreadsPerCore=16383",
+)
+"""What hosts may say at most, and cluster files: five lines of nodes."""
+
+RESTART = (
+    "systemctl restart slurmctld; for try in $(seq 60); do scontrol ping | grep UP && exit; sleep 0.5; done; exit 1"
+)
+
+
+def test_slurmctld_when_nodes_have_the_highest_numbers_that_are_allowed_then_starts_and_forgets_them(
+    deployed_lab: DeployedLab,
+) -> None:
+    conf = "/etc/slurm/slurm.conf"
+    deployed_lab.on("ctl", f"cp -a {conf} /root/kept.conf")
+    try:
+        for number, line in enumerate(HIGHEST):
+            deployed_lab.on("ctl", f"echo 'NodeName=high{number} NodeAddr=127.0.0.1 {line} State=DOWN' >>{conf}")
+        for _ in range(2):  # the second time from the state that it wrote
+            deployed_lab.on("ctl", RESTART)
+            found = deployed_lab.on("ctl", "sinfo --noheader --Node --format=%N | sort -u").split()
+            assert {f"high{number}" for number in range(len(HIGHEST))} < {*found}
+    finally:
+        deployed_lab.on("ctl", f"cp -a /root/kept.conf {conf}")
+    for _ in range(2):
+        deployed_lab.on("ctl", RESTART)
+        assert "high" not in deployed_lab.on("ctl", "sinfo --noheader --Node --format=%N")
+    deployed_lab.on("ctl", "scontrol reconfigure")
+
+
 CLAIMS = {
     "n1": ("told['facts']['uids']['64030'] = 'me'", "UID 64030, wanted for slurm, belongs to me there."),
     "n2": ("told['facts']['groups']['munge'] = 7", "group munge has GID 7 there, but the cluster uses"),

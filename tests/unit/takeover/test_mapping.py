@@ -106,7 +106,7 @@ def test_numbers_of_a_node_that_would_end_slurmctld_are_left_out_and_told(state:
 
 def test_a_slurm_conf_that_stands_for_too_much_is_refused_on_the_controller_and_told_of_a_node() -> None:
     much = "".join(f"PartitionName=p{one} Nodes=x{one}n[1-65000]\n" for one in range(100))
-    with pytest.raises(Refused, match="the lines of its slurm.conf list more than 262144 nodes, or 1048576 in all"):
+    with pytest.raises(Refused, match=r"the lines of its slurm\.conf list more than 262144 nodes, or 1048576 in all"):
         taken(BASE + much)
     liar = {"n2": (conf("slurm.conf", BASE + much),)}
     texts = {name: liar.get(name, (conf("slurm.conf", BASE),)) for name in ("ctl", "n1", "n2")}
