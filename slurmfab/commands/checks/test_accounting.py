@@ -13,6 +13,7 @@ from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
+from slurmfab.cluster.inventory.own_jobs import hindrances
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT
 from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.daemons import last_errors
@@ -41,8 +42,8 @@ READ = (
 
 STRANGER = "nobody"  # a user that exists on every host and has no account in Slurm
 
-TRY = "runuser -u %s -- sbatch --test-only --chdir=/tmp --ntasks=1 --wrap=true"
-"""Validates a job of a user without submitting it (sbatch(1), --test-only)."""
+TRY = "runuser -u %s -- sbatch --test-only --partition=%s --chdir=/tmp --ntasks=1 --wrap=true"
+"""Validates a job of a user without submitting it (sbatch(1), --test-only); there may be no default partition."""
 
 REFUSED = "Invalid account"  # Slurm's error for a user without an account (slurm_errno.h, ESLURM_INVALID_ACCOUNT)
 
@@ -174,7 +175,9 @@ def test_without_an_account_no_job_runs(enforcer: CheckedHost, slurm: Slurm, clu
         pytest.skip(f"there is no user {STRANGER} for the test.")
     if any(user == STRANGER for _, user in ask(enforcer).pairs):
         pytest.skip(f"the user {STRANGER} has an account.")
-    done = slurm.controller.run(TRY, STRANGER)
+    if not cluster.partitions:
+        pytest.skip("there is no partition.")
+    done = slurm.controller.run(TRY, STRANGER, min(cluster.partitions, key=hindrances).name)
     assert done.rc != 0, f"the user {STRANGER} has no account but may run jobs. Repair: {FAB} deploy"
     assert REFUSED in done.stderr, (
         f"jobs of the user {STRANGER} are refused, but for another reason: {last_words(done)}"

@@ -19,7 +19,7 @@ MOST_COMMENTS = 12
 
 LONGEST_COMMENT = 160
 EMPTY = ("", "#")  # lines that separate comments from what follows
-_OFF = re.compile(r"[A-Za-z0-9_]+\s*=")  # the beginning of a key that somebody has switched off by a `#`
+_OFF = re.compile(r"([A-Za-z0-9_]+)\s*=")  # the beginning of a key that somebody has switched off by a `#`
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,9 @@ def old_lines(text: str) -> Iterator[OldLine]:
             yield OldLine(tuple(pairs), tuple(filter(None, (*above[-MOST_COMMENTS:], behind))))
         if pairs or raw.strip() in EMPTY:
             above = []
+        elif off := _OFF.match(raw.strip(" \t#")):
+            # `# Prolog` above `#Prolog=` says nothing of the next key.
+            above = [one for one in above if one.lower() != off[1].lower()]
         else:
             above.append(behind)
 

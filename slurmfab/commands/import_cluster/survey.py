@@ -64,7 +64,7 @@ def survey(found: FoundCluster, *, adopts_least: bool = True, keep_files: bool =
         *lost_hosts(old),
         *changes(settled, old, left_out_because),
         *devices.remarks(old, settled.plan_input),
-        *not_taken(settled.draft),
+        *not_taken(settled),
     )
     account = tuple(Accountant(old, settled, taken, left_out_because).entries())
     return Takeover(cluster_text.text(settled.draft), taken.files, taken.programs, remarks, account)
@@ -218,12 +218,14 @@ def lost_hosts(old: OldCluster) -> Iterator[str]:
             yield f"{host} did not answer: {reason.rstrip('.')}. {kept}; deploy again when it answers."
 
 
-def not_taken(draft: Draft) -> Iterator[str]:
+def not_taken(settled: Settled) -> Iterator[str]:
     """Yield what the cluster did not have and does not get."""
-    if draft.adopts_least:
+    if settled.draft.adopts_least:
         lines = "; ".join(f"{what} ({line})" for line, what in cluster_text.NOT_TAKEN.items())
         yield f"Not taken: {lines}. To take one, remove its line from the cluster file."
-        account = ", and the slurm user gets an account, for test jobs" if draft.database else ""
+        account = (
+            ", and the slurm user gets an account, for test jobs" if settled.plan_input.cluster.has_accounts else ""
+        )
         yield (
             "Taken all the same: owners and modes of Slurm's directories, and daemons that start as the slurm user, "
             f"without which another user could become root ({cluster_text.GUARD} leaves them){account}."

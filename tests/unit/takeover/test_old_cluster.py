@@ -127,7 +127,7 @@ def test_a_host_that_did_not_answer_has_the_name_of_slurm_conf() -> None:
 def test_comments_above_and_behind_a_line_are_its_own_and_decorations_and_keys_that_are_off_are_none() -> None:
     text = (
         "# of nobody\n\n# --- Limits ---\n#########\n# as agreed\nKillWait=60 # seconds\n"
-        "#MaxJobCount=5\nMaxJobCount=9\n# apart\n#\nWaitTime=1\n"
+        "# MaxJobCount\n#MaxJobCount=5\nMaxJobCount=9\n# apart\n#\nWaitTime=1\n"
     )
     assert comments_by_key(text) == {"killwait": ("Limits", "as agreed", "seconds")}
     assert next(line.pairs for line in old_lines("A=1 B=2\nC=3\\\n4\n")) == (("A", "1"), ("B", "2"))
