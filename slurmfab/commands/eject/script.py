@@ -9,9 +9,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 END = "END_OF_FILE"
-_MADE = re.compile(r"Made by slurmfab from the cluster file([^;\n]{0,80}?); edits here are overwritten")
-"""What would be untrue on hosts without deployments; slurmfab reads what stands in its place as this (`as_made`)."""
-
 _SURROGATE = re.compile("[\ud800-\udfff]")  # stands for a byte that is not UTF-8
 
 
@@ -39,7 +36,6 @@ class Script:
 
 def here(command: str, text: str) -> list[str]:
     """A command with a text as its standard input, in base64 if a here-document cannot have it."""
-    text = _MADE.sub(r"Ejected from the cluster file\1 of slurmfab", text)
     lines = text.split("\n")
     is_plain = not lines[-1] and END not in lines and is_utf8(text)
     if text and is_plain:

@@ -11,7 +11,6 @@ from slurmfab.base.paths import PROGRAMS
 from slurmfab.cluster.inventory.slurm_files import LARGEST_FILE, LARGEST_SUM, MOST_FILES, NAME
 from slurmfab.commands.import_cluster.found import FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
-from slurmfab.on_hosts.agent.core.reading import as_made
 
 FOLDER = "slurm_files"  # the directory beside the cluster file
 
@@ -130,7 +129,7 @@ def reason_against(old: OldCluster, name: str, chosen: FoundFile | None, by_host
         ),
         UNUSED: name == JOB_SUBMIT and "lua" not in plugins,
         PACKAGED: name == PLUGSTACK and file.text == PACKAGED_PLUGSTACK,
-        OURS: name == JOB_SUBMIT and as_made(file.text).startswith(MADE_BY_SLURMFAB),
+        OURS: name == JOB_SUBMIT and file.text.startswith(MADE_BY_SLURMFAB),
         f"it differs between hosts ({hosts})": chosen is None and len(texts) > 1,
         (
             f"it is on {fold(by_host)}, and neither on {old.found.controller} nor on most other hosts. To give it to "

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from slurmfab.cluster.facts import HostFacts
-from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB, as_made
+from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
 
 HEAD = re.compile(
     r"""^[ \t]*(?:profile\s+"?([^\s"]+)"?(?:\s+"?([/@][^\s"]*)"?)?|"?([/@][^\s"]*)"?)"""
@@ -50,7 +50,7 @@ def denied(facts: HostFacts) -> tuple[Denied, ...]:
 
 def attached(file: str, text: str) -> Iterator[tuple[re.Pattern[str], str, bool]]:
     """Yield the paths that each profile in a file of others is attached to, the file's name, and whether it allows."""
-    if file.startswith(".") or file.endswith(NOT_LOADED) or as_made(text).startswith(MADE_BY_SLURMFAB):
+    if file.startswith(".") or file.endswith(NOT_LOADED) or text.startswith(MADE_BY_SLURMFAB):
         return
     text = COMMENT.sub("", text)
     variables = {"multiarch": "*"}

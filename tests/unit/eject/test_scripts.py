@@ -16,7 +16,6 @@ from slurmfab.commands.eject.saying import SPEAKERS, WITHOUT_COMMANDS, say
 from slurmfab.commands.eject.script import Script, here
 from slurmfab.commands.eject.scripts import Ejected, eject, with_marks
 from slurmfab.core.plan.plan import make_plan
-from slurmfab.on_hosts.agent.core.resource import Context, compare
 from slurmfab.on_hosts.agent.files.file import File
 from slurmfab.on_hosts.agent.files.host_names import HostNames
 from slurmfab.on_hosts.agent.kinds import KINDS
@@ -53,7 +52,6 @@ def test_of_an_example_then_nothing_is_left_out_but_the_names_that_the_site_give
     unsaid = () if planned(example).cluster.hosts_file else ("names and addresses of the hosts (hosts_file: false)",)
     assert made.unsaid == unsaid
     assert ("do not make" in made.files["README.md"]) is bool(unsaid)
-    assert not [name for name, text in made.files.items() if "edits here are overwritten" in text]
 
 
 def test_a_kind_without_commands_then_is_named_with_its_hosts() -> None:
@@ -79,17 +77,6 @@ def test_what_the_site_gives_its_hosts_then_is_named_key_by_key() -> None:
         "the package of auth/jwt, and its key /srv/jwt.key on c1",
         "/opt/site/check (HealthCheckProgram)",
     }
-
-
-def test_a_file_of_a_script_then_says_nothing_of_edits_and_is_the_same_to_slurmfab(tmp_path: Path) -> None:
-    made = "#!/bin/sh\n# Made by slurmfab from the cluster file, for directory; edits here are overwritten. See x(5).\n"
-    _, *lines, _ = here("put", made)
-    assert lines[1] == "# Ejected from the cluster file, for directory of slurmfab. See x(5)."
-    (tmp_path / "x").write_text("\n".join([*lines, ""]))
-    (tmp_path / "x").chmod(0o644)
-    for text, differs in ((made, False), (f"{made}true\n", True)):
-        names = {one.name for one in compare(File("/x", text), Context(str(tmp_path)))}
-        assert ("content" in names) is differs
 
 
 def test_packages_in_files_then_are_copied_and_sent_before_they_are_installed() -> None:

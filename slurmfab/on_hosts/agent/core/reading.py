@@ -6,7 +6,6 @@ A read never waits: what is no regular file, such as a FIFO in the place of a ke
 from __future__ import annotations
 
 import os
-import re
 import stat
 from typing import Dict, Iterator, List
 
@@ -15,13 +14,6 @@ MOST_BYTES = 64 << 20  # the most bytes of a file that are read
 
 PIECE_BYTES = 65536
 MADE_BY_SLURMFAB = "# Made by slurmfab"  # the beginning of each file that slurmfab writes
-EJECTED = re.compile(r"Ejected from the cluster file([^;\n]{0,80}?) of slurmfab")
-"""What stands in files that scripts of `fab eject` have written, in the place of `Made by slurmfab from …`."""
-
-
-def as_made(text: str) -> str:
-    """A file's text as slurmfab writes it, also of one that scripts of `fab eject` have written."""
-    return EJECTED.sub(r"Made by slurmfab from the cluster file\1; edits here are overwritten", text)
 
 
 def read_bytes(path: str) -> bytes:

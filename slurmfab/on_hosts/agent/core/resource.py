@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Mapping, Optional, Se
 from slurmfab.on_hosts.agent.core.differences import difference, digests, text
 from slurmfab.on_hosts.agent.core.failure_reasons import reason
 from slurmfab.on_hosts.agent.core.language import ENGLISH, SITE_SETTINGS, SYSTEM_PATH
-from slurmfab.on_hosts.agent.core.reading import as_made
 from slurmfab.on_hosts.agent.core.record import Record
 
 if TYPE_CHECKING:
@@ -284,7 +283,7 @@ def compare(resource: Resource, context: Context) -> tuple[Change, ...]:
     return tuple(
         describe(name, actual.get(name), value, is_secret=name in secrets, key=context.digest_key)
         for name, value in wanted.items()
-        if actual.get(name) != value and not (isinstance(value, str) and as_made(str(actual.get(name))) == value)
+        if actual.get(name) != value
     )
 
 
