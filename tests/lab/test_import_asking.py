@@ -81,7 +81,8 @@ def conf_of_ctl(site: Site, change: str) -> Iterator[None]:
 
 
 def files_of(person: Person) -> dict[str, str]:
-    return {str(path.relative_to(person.directory)): path.read_text() for path in person.directory.rglob("*.*")}
+    found = (path for path in person.directory.rglob("*.*") if path.is_file())
+    return {str(path.relative_to(person.directory)): path.read_text() for path in found}
 
 
 def test_an_import_when_a_compute_node_is_named_then_finds_all_hosts_and_touches_no_file_of_any(site: Site) -> None:
