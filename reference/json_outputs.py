@@ -57,8 +57,8 @@ class Output(NamedTuple):
 
 
 RUNS = (
-    "deploy", "plan", "rotate-munge-key", "rotate-jwt-key", "add-node", "remove-node", "replace-node", "drain",
-    "resume", "reboot", "add-user", "remove-user", "rollback", "restore", "update",
+    "deploy", "plan", "rotate-munge-key", "rotate-jwt-key", "add-node", "remove-node", "replace-node",
+    "accept-hardware", "drain", "resume", "reboot", "add-user", "remove-user", "rollback", "restore", "update",
 )  # fmt: skip
 """The tasks that compare hosts with the cluster file, or change them."""
 

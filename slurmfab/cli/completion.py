@@ -41,6 +41,7 @@ KINDS = {
 IN_TASK = {
     **dict.fromkeys(((task, "hosts") for task in ("accept", "check-gpus", "drain", "quickcheck", "reboot", "resume")),
                     raw_names.NODES),
+    ("accept-hardware", "hosts"): raw_names.NODES,
     ("remove-node", "hosts"): raw_names.NODES,
     **dict.fromkeys((("add-node", "hosts"), ("import", "hosts")), NEW_HOSTS),
     **dict.fromkeys(((task, "user") for task in ("accept", "quickcheck", "status")), raw_names.USERS),

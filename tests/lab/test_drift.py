@@ -159,4 +159,4 @@ def test_a_node_that_slurm_has_drained_for_its_memory_is_other_hardware(deployed
         deployed_lab.on("ctl", "scontrol update NodeName=n1 State=RESUME")
     told = failed(json.loads(done.stdout))["n1", "other hardware"]
     assert "less than slurm.conf says" in told["cause"]
-    assert "fab replace-node n1 --accept-hardware" in told["repair"]
+    assert "fab accept-hardware n1" in told["repair"]

@@ -83,6 +83,26 @@ def remove_node(
     return remove.remove_node(common.cluster, hosts, options, common.output)
 
 
+@command(hosts=HOSTS)
+def accept_hardware(common: Common, hosts: str, *, allow: list[str], yes: bool = False) -> int:
+    """Accept the hardware that nodes have now.
+
+    slurm.conf and the lock get the hardware that the nodes have now. All of that is judged before anything is changed.
+    Then nodes without jobs are drained, and resumed when a test job has run on each; a node that somebody drained stays
+    drained. Nodes whose jobs would not survive the change are named and left as they are. Exit
+    codes: 0 done, 1 failed, or a test job did not run, 2 wrong input, 3 done, but some nodes were left out.
+
+    Examples:
+        fab accept-hardware n3
+        fab accept-hardware 'n[1-50]'
+    """
+    from slurmfab.commands.nodes import accept_hardware as accepting
+    from slurmfab.core.impact.approvals import Approvals
+
+    approvals = Approvals(allowed=frozenset(allow))
+    return accepting.accept_hardware(common.cluster, hosts, approvals, asks=not yes, output=common.output)
+
+
 @command(
     host="the compute node that is a new machine, or has a new system",
     address="its new IP address (default: the old one)",

@@ -191,7 +191,7 @@ class Queue:
         away = [node for node in run.nodes if not takes_jobs(self.records.get(node, {}))]
         if away:
             first, record = away[0], self.records.get(away[0], {})
-            expected = node_acceptance(self.known.cluster.roles(first), first)
+            expected = node_acceptance(first)
             why = node_state.complaint(first, record, expected) if record else "the node is not in Slurm"
             more = f" (and {len(away) - 1} more)" if len(away) > 1 else ""
             raise NotSubmitted(f"{first} takes no jobs; {why}{more}")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.core.impact.drift_kinds import acceptance
 
 
-def test_node_still_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> None:
+def test_node_still_takes_jobs(node: CheckedHost, slurm: Slurm) -> None:
     """the node is still in service after all checks"""
     if not node_state.is_ready(slurm.node_as_found(node.name)):
         pytest.skip(f"{node.name} was out of service before.")
     record = slurm.nodes_at_end.get(node.name, {})
-    complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
+    complaint = node_state.complaint(node.name, record, acceptance(node.name))
     assert not complaint, f"Slurm took the node out of service during the checks: {complaint}"

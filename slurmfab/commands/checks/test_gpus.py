@@ -48,7 +48,7 @@ class GpuAccess:
     denied: str = ""  # a file whose mode denies access to the slurm user; empty for none
 
 
-def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock, cluster: Cluster) -> None:
+def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock) -> None:
     """the node's GPUs match the lock"""
     files_of(lock, gpu_node.name)
     known = lock.hosts[gpu_node.name].gpus
@@ -58,7 +58,7 @@ def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock, cluster: Cluster) -> 
             OTHER_HARDWARE,
             f"{'; '.join(change.description for change in found)}. Repair: see `nvidia-smi` and `dmesg` there: the "
             "driver is not loaded, or the GPU has fallen off its bus; or, if the change is intended: "
-            f"{acceptance(cluster.roles(gpu_node.name), gpu_node.name)}",
+            f"{acceptance(gpu_node.name)}",
         )
 
 

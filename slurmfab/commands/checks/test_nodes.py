@@ -39,10 +39,10 @@ REGISTERS = 30.0  # within so many seconds of slurmctld's start nodes register w
 
 
 @foundation
-def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> None:
+def test_node_takes_jobs(node: CheckedHost, slurm: Slurm) -> None:
     """the node is in service in Slurm"""
     record = when_registered(slurm, node.name)
-    complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
+    complaint = node_state.complaint(node.name, record, acceptance(node.name))
     if complaint and node_state.has_less(record):
         if CORES.search(record.get("Reason", "")) and node.file(EFFICIENCY).exists:
             cause = complaint.partition(REPAIR)[0]
@@ -88,7 +88,7 @@ def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, 
         raise Drifted(
             OTHER_HARDWARE,
             f"{'; '.join(gone)} (`slurmd -C`). Repair: fix the hardware; or, if the change is intended: "
-            f"{acceptance(cluster.roles(node.name), node.name)}",
+            f"{acceptance(node.name)}",
         )
 
 

@@ -117,7 +117,7 @@ def lost_hardware(known: Evidence) -> tuple[str, ...]:
     loss = f"it has only {' and '.join(gone)}" if gone else "it has other GPUs"
     driverless = [driverless_text(facts.driverless_gpus)] if lost and facts.driverless_gpus else []
     which = f" ({', '.join([*lost, *driverless])})" if lost else ""
-    return (f"{loss}{which}. Repair the hardware; if this is intended: {acceptance(known.roles, node.name)}",)
+    return (f"{loss}{which}. Repair the hardware; if this is intended: {acceptance(node.name)}",)
 
 
 def unended_jobs(node: Node, jobs: tuple[Job, ...], leftovers: Leftovers) -> tuple[str, ...]:

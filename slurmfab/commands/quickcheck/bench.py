@@ -82,7 +82,7 @@ class Bench:
         """Why a node takes no jobs, with the repair."""
         if not record:
             return f"the node is not in Slurm. Repair: {FAB} deploy"
-        complaint = node_state.complaint(name, record, acceptance(self.cluster.roles(name), name))
+        complaint = node_state.complaint(name, record, acceptance(name))
         return (
             complaint
             or f"the node is in no partition. Repair: add it to a partition of the cluster file, then {FAB} deploy"

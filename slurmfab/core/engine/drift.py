@@ -19,11 +19,9 @@ from slurmfab.core.impact.drift_kinds import (
     LOST_JOB,
     OLDER_FILE,
     OTHER_HARDWARE,
-    acceptance,
 )
-from slurmfab.core.impact.hardware_changes import differences
-from slurmfab.core.plan import mig
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight.hardware import changed, way_to_accept
 from slurmfab.on_hosts.agent.core.resource import OK, Change, Outcome
 from slurmfab.on_hosts.agent.nodes.lost_jobs import LostJobs
 from slurmfab.on_hosts.agent.services.service import BY_ITSELF, LOADED, OLDER
@@ -128,16 +126,14 @@ def with_kinds(step: Step, kind_on: Callable[[str, Outcome], str]) -> Step:
 
 def other_hardware(plan_input: PlanInput, hosts: Iterable[str]) -> list[Step]:
     """A step for each compute node among the hosts that has other hardware than in the lock, in the cluster's order."""
-    asked, divided = frozenset(hosts), mig.to_divide(plan_input)
-    found = []
-    for node in plan_input.compute_nodes:
-        if node not in asked or node not in plan_input.facts:
-            continue
-        fact = plan_input.facts[node]
-        gpus = None if node in divided else fact.gpus
-        changes = differences(plan_input.host(node), fact.hardware, gpus, plan_input.cluster.memory_margin)
-        if changes:
-            advice = f"{HARDWARE_ADVICE} {acceptance(plan_input.cluster.roles(node))}."
-            outcome = Outcome(HARDWARE, DIFFERS, tuple(changes), advice, drift=OTHER_HARDWARE)
-            found.append(Step(HARDWARE, node, (outcome,)))
-    return found
+    asked = frozenset(hosts)
+    found = ((node, changes) for node, changes in changed(plan_input).items() if node in asked)
+    return [
+        Step(HARDWARE, node, (Outcome(HARDWARE, DIFFERS, changes, advice(plan_input, node), drift=OTHER_HARDWARE),))
+        for node, changes in found
+    ]
+
+
+def advice(plan_input: PlanInput, node: str) -> str:
+    """What to do about other hardware, the same words for all nodes that have it."""
+    return f"{HARDWARE_ADVICE} {way_to_accept(plan_input, node)}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
 
 from slurmfab.base.program_name import FAB
 
@@ -17,11 +17,6 @@ LOST_JOB = "lost job"  # Slurm calls a job running of which nothing runs; a depl
 OTHER_HARDWARE = "other hardware"  # a node's hardware differs from the lock; a deployment does not change that
 
 
-def acceptance(roles: Sequence[str], node: str = "") -> str:
-    """The command that accepts other hardware; replace-node takes only hosts that are nothing but compute nodes.
-
-    `node`: its name; empty where the text is for several nodes.
-    """
-    if tuple(roles) == ("compute",):
-        return f"{FAB} replace-node {node} --accept-hardware" if node else f"{FAB} replace-node with --accept-hardware"
-    return f"remove hardware and gpus from {node or 'the node'}'s entry in the lock, then {FAB} deploy"
+def acceptance(nodes: str) -> str:
+    """The command that accepts other hardware of nodes, a hostlist."""
+    return f"{FAB} accept-hardware {shlex.quote(nodes)}"

@@ -120,15 +120,15 @@ def test_a_partition_in_another_state_than_in_the_cluster_file_is_named(
 
 
 def test_a_node_that_the_checks_found_in_service_and_that_is_drained_at_their_end_fails(bench: Bench) -> None:
-    slurm, cluster, node = bench.slurm, bench.known.cluster, bench.hosts["n1"]
-    test_afterwards.test_node_still_takes_jobs(node, cluster, bench.slurm)
+    slurm, node = bench.slurm, bench.hosts["n1"]
+    test_afterwards.test_node_still_takes_jobs(node, bench.slurm)
     assert slurm.node_as_found("n1")
     shown = "NodeName=n1 State=IDLE+DRAIN Reason=slurmd spool is full [root@2026-11-22T10:00:00]\n"
     bench.shells["ctl"].rules["scontrol .*show node$"] = shown
     with pytest.raises(AssertionError, match=r"out of service during the checks: its state in Slurm is IDLE\+DRAIN"):
-        test_afterwards.test_node_still_takes_jobs(node, cluster, slurm)
+        test_afterwards.test_node_still_takes_jobs(node, slurm)
     with pytest.raises(Skipped, match="was out of service before"):
-        test_afterwards.test_node_still_takes_jobs(node, cluster, bench.slurm)
+        test_afterwards.test_node_still_takes_jobs(node, bench.slurm)
 
 
 def test_daemon_that_does_not_run_is_not_called_stale(bench: Bench) -> None:
@@ -394,7 +394,7 @@ def test_hardware_that_is_other_is_drift_with_the_way_to_accept_it(bench: Bench,
     with pytest.raises(Drifted, match=words) as caught:
         test_nodes.test_hardware_is_the_locks(*arguments)
     assert caught.value.kind == "other hardware"
-    assert str(caught.value).endswith("if the change is intended: fab replace-node n1 --accept-hardware")
+    assert str(caught.value).endswith("if the change is intended: fab accept-hardware n1")
 
 
 def test_node_that_slurm_took_out_for_its_hardware_is_drift_and_another_is_not(bench: Bench) -> None:
@@ -404,7 +404,7 @@ def test_node_that_slurm_took_out_for_its_hardware_is_drift_and_another_is_not(b
     ):
         bench.shells["ctl"].rules["scontrol .*show node "] = f"NodeName=n1 State=IDLE+DRAIN Reason={reason}"
         with pytest.raises(AssertionError, match="its state in Slurm is IDLE") as caught:
-            test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)
+            test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.slurm)
         assert kind_of(caught.value) == kind
 
 
@@ -412,7 +412,7 @@ def test_node_that_slurm_took_out_for_its_hardware_is_drift_and_another_is_not(b
     ("has_ecores", "words", "repair"),
     [
         (True, "slurmd counts only with slurm_conf: {SlurmdParameters: allow_ecores}", "which takes slurmd's count"),
-        (False, "has less than slurm.conf says", "fab replace-node n1 --accept-hardware"),
+        (False, "has less than slurm.conf says", "fab accept-hardware n1"),
     ],
 )
 def test_node_that_registered_with_fewer_processors_when_it_has_efficiency_cores_then_the_repair_is_a_deployment(
@@ -422,7 +422,7 @@ def test_node_that_registered_with_fewer_processors_when_it_has_efficiency_cores
     bench.shells["ctl"].rules["scontrol .*show node "] = f"NodeName=n1 State=IDLE+DRAIN+INVALID_REG Reason={reason}"
     bench.shells["n1"].rules["test -e /sys/devices/cpu_atom/cpus"] = CommandResult(0 if has_ecores else 1, b"", b"")
     with pytest.raises(Drifted, match=words) as caught:
-        test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)
+        test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.slurm)
     assert str(caught.value).endswith(repair)
 
 
@@ -486,7 +486,7 @@ def test_a_changed_file_an_older_one_and_other_hardware_are_words_of_their_own_i
     assert older.value.kind == "older file loaded"
     bench.shells["n1"].rules["test -c"] = ""
     with pytest.raises(Drifted, match="/dev/nvidia0 is gone") as gone:
-        test_gpus.test_gpus_are_there(bench.hosts["n1"], bench.known.lock, bench.known.cluster)
+        test_gpus.test_gpus_are_there(bench.hosts["n1"], bench.known.lock)
     assert gone.value.kind == "other hardware"
 
 
@@ -849,7 +849,7 @@ def test_a_node_out_of_service_is_told_with_the_errors_of_its_own_slurmd(bench: 
     log = "[2026-11-25T22:00:00.000] error: ns base mount failed\n"
     bench.shells["n1"].rules = {"^started=": log, **bench.shells["n1"].rules}
     with pytest.raises(AssertionError, match=r"Its slurmd\.log says: error: ns base mount failed\. Repair: "):
-        test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)
+        test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.slurm)
 
 
 @pytest.mark.parametrize(("age", "is_in_time"), [(2.0, True), (500.0, False), (None, False)])

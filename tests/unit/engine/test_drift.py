@@ -122,19 +122,18 @@ def test_other_hardware_is_shown_with_both_values_and_advice() -> None:
     assert (step.host, step.phase, found.id, found.status) == ("n1", "hardware", "hardware", DIFFERS)
     assert (found.changes, found.drift) == ((Change("RealMemory", "8000", "16000"),), drift.OTHER_HARDWARE)
     assert found.message == (
-        "deploy does not change this: repair the node; or, if this is intended: fab replace-node with "
-        "--accept-hardware."
+        "deploy does not change this: repair the node; or, if this is intended: fab accept-hardware n1."
     )
     assert step.differs
     assert Report("plan", "lab", ("n1",), (step,), {}, 0.0).count(WOULD_CHANGE) == 0
 
 
-def test_other_hardware_of_a_controller_is_accepted_in_the_lock() -> None:
+def test_other_hardware_of_a_controller_is_accepted_as_that_of_others_is() -> None:
     both = cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: c1}]\n")
     known = facts_of(both, prepared)
     now = plan_input(both, {"c1": prepared("c1", hardware=dataclasses.replace(SMALL, CPUs=2))}, known)
     (step,) = drift.other_hardware(now, ["c1"])
-    assert "remove hardware and gpus from the node's entry in the lock" in step.outcomes[0].message
+    assert step.outcomes[0].message.endswith("fab accept-hardware c1.")
 
 
 def test_hardware_of_other_roles_and_of_hosts_outside_the_run_is_not_compared() -> None:

@@ -86,7 +86,7 @@ def test_a_gpu_that_disappeared_from_its_bus_is_reported_with_its_slot() -> None
         Evidence(node(), pinned, dataclasses.replace(HEALTHY, gpus=left, driverless_gpus=bare))
     ).blocking
     assert "(it was a100), 1 NVIDIA GPU on the PCI bus has no driver (0000:00:00.0)). Repair the hardware" in words
-    assert words.endswith("if this is intended: fab replace-node n1 --accept-hardware")
+    assert words.endswith("if this is intended: fab accept-hardware n1")
 
 
 def test_processes_of_a_job_that_slurm_gave_up_are_a_blocking_problem() -> None:

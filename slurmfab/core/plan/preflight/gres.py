@@ -26,8 +26,8 @@ from slurmfab.cluster.slurm.gres import (
 )
 from slurmfab.cluster.slurm.platform import has
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.core.impact.drift_kinds import acceptance
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.core.plan.preflight.hardware import way_to_accept
 
 NVIDIA_PLUGIN_SINCE = SlurmVersion(24, 11)
 """The first version whose slurmd package has gpu_nvidia.so, which needs only the driver and no library."""
@@ -129,7 +129,7 @@ def _driverless_notice(plan_input: PlanInput, node: str) -> str:
     bare = plan_input.facts[node].driverless_gpus
     if {gpu.bus for gpu in bare} <= {gpu.bus for gpu in plan_input.host(node).gpus}:
         return f"{describe_driverless(bare)}, and the lock has them: load the driver again (see `dmesg` there)"
-    way = acceptance(plan_input.cluster.roles(node), node)
+    way = way_to_accept(plan_input, node)
     return (
         f"{describe_driverless(bare)}; Slurm cannot use what has no device file. Install the driver (nvidia-smi or "
         f"rocm-smi shows whether it works), then accept the hardware: {way}"
@@ -170,7 +170,7 @@ def _too_many(plan_input: PlanInput, node: str, settings: Mapping[str, str]) -> 
         return ""
     seen = plan_input.facts[node].gpus if node in plan_input.facts else ()
     bare = plan_input.facts[node].driverless_gpus if node in plan_input.facts else ()
-    way = acceptance(plan_input.cluster.roles(node), node)
+    way = way_to_accept(plan_input, node)
     now = f" It has {len(seen)} now; to accept them: {way}." if len(seen) > len(known) else ""
     return (
         f"the cluster file gives it {counted(wanted)}, and the lock has {len(known)} from its first contact "

@@ -15,8 +15,11 @@ from slurmfab.cluster.slurm.meaning import too_many_cpus
 from slurmfab.cluster.slurm.node import Kind, Node
 from slurmfab.cluster.slurm.node_lines import node_settings
 from slurmfab.core.impact.drift_kinds import acceptance
-from slurmfab.core.impact.hardware_changes import counted_otherwise
+from slurmfab.core.impact.hardware_changes import counted_otherwise, differences
+from slurmfab.core.plan import mig
+from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
+from slurmfab.on_hosts.agent.core.resource import Change
 
 OVERRIDES = "config_overrides"
 """The value of SlurmdParameters with which Slurm believes slurm.conf whatever a node has (slurm.conf(5))."""
@@ -56,9 +59,26 @@ def refuse_uncountable(plan_input: PlanInput) -> None:
             found.setdefault(reason, []).append(name)
     objected(
         f"{fold(names)}: the line in slurm.conf would say what ends slurmctld: {reason}. Mend these nodes' keys in the "
-        f"cluster file; or, if the lock says so: {acceptance(plan_input.cluster.roles(names[0]), names[0])}."
+        f"cluster file; or, if the lock says so: {acceptance(fold(names))}."
         for reason, names in found.items()
     )
+
+
+@once
+def changed(plan_input: PlanInput) -> dict[str, tuple[Change, ...]]:
+    """How the hardware of compute nodes that answered differs from the lock, for those where it does."""
+    margin, divided = plan_input.cluster.memory_margin, mig.to_divide(plan_input)
+    found = {}
+    for node in plan_input.compute_nodes:
+        if fact := plan_input.facts.get(node):
+            gpus = None if node in divided else fact.gpus
+            found[node] = tuple(differences(plan_input.host(node), fact.hardware, gpus, margin))
+    return {node: changes for node, changes in found.items() if changes}
+
+
+def way_to_accept(plan_input: PlanInput, node: str) -> str:
+    """The command that accepts the hardware of a node, and of all that have other than the lock: one may not do."""
+    return acceptance(fold([name for name in plan_input.compute_nodes if name == node or name in changed(plan_input)]))
 
 
 class Claim(NamedTuple):
@@ -104,7 +124,7 @@ def complaint(plan_input: PlanInput, node: str, claim: Claim) -> str:
     there = getattr(now, claim.key, 0)
     way = "Write what it has, or leave the key out."
     if there >= claim.wanted:
-        way = f"It has {there} now; to accept that: {acceptance(plan_input.cluster.roles(node), node)}."
+        way = f"It has {there} now; to accept that: {way_to_accept(plan_input, node)}."
     elif fact and (told := counted_otherwise(fact.hardware, fact.kernel, fact.ecores)):
         way = f"{told[:1].upper()}{told[1:]}. Or write what slurmd counts, or leave the key out."
     return (

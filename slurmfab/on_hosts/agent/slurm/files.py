@@ -39,7 +39,7 @@ RIGHT_ACCESS = "root:root 0644"  # owner, group and mode of each file
 
 DEVICE_GONE = (
     ". A device that the lock names is missing, and slurmd would not start without it. Repair the hardware, or accept "
-    "the present hardware: %s replace-node NODE --accept-hardware" % FAB
+    "the present hardware: %s accept-hardware NODE" % FAB
 )
 """Advice when gres.conf names a missing device file: slurmd ends with a fatal error then (24.11, gres.c)."""
 

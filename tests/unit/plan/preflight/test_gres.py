@@ -94,7 +94,7 @@ def test_a_cluster_file_that_asks_for_more_gpus_than_the_lock_knows_is_refused_w
     with pytest.raises(InputError, match=words):
         refuse_unfit(plan_input(wanted, facts_of(wanted, gpus=GPUS)))
     more = (*GPUS, Gpu("/dev/nvidia2", "a100-sxm4-40gb"))
-    with pytest.raises(InputError, match="It has 3 now; to accept them: fab replace-node n1 --accept-hardware"):
+    with pytest.raises(InputError, match="It has 3 now; to accept them: fab accept-hardware n1"):
         refuse_unfit(plan_input(wanted, facts_of(wanted, gpus=more), facts_of(wanted, gpus=GPUS)))
 
 
@@ -152,7 +152,7 @@ def test_gpus_that_nothing_can_use_are_a_remark_and_stop_nobody() -> None:
     assert words.startswith(
         "2 NVIDIA GPUs on the PCI bus have no driver (0000:3b:00.0, 0000:5e:00.0); Slurm cannot use"
     )
-    assert words.endswith("fab replace-node n1 --accept-hardware")
+    assert words.endswith("fab accept-hardware n1")
     assert list(remarks(known, ("c1",))) == []
 
 

@@ -88,7 +88,7 @@ def test_numbers_in_the_lock_that_end_slurmctld_are_refused_with_what_mends_them
 
 
 def test_memory_that_was_added_since_is_refused_with_the_command_that_accepts_it() -> None:
-    with pytest.raises(InputError, match="It has 32000 now; to accept that: fab replace-node n1 --accept-hardware"):
+    with pytest.raises(InputError, match=r"It has 32000 now; to accept that: fab accept-hardware 'n.1-2.'"):
         judged("RealMemory: 20000", now=replace(HARDWARE, RealMemory=32000))
 
 
