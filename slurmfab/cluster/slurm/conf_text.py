@@ -127,7 +127,8 @@ class ConfText:
                 made[value] = tuple(dict.fromkeys(listed))
             found[name] = made[value] if value in made and len(made[value]) <= left else ()
             left = left - len(made[value]) if value in made else -1
-        return found, left >= 0 and sum(map(len, sets.values())) <= MOST_MEMBERS
+        are_all = len(sets) == len(self.node_set_lines) and sum(map(len, sets.values())) <= MOST_MEMBERS
+        return found, left >= 0 and are_all
 
     @cached_property
     def node_sets(self) -> Mapping[str, tuple[str, ...]]:

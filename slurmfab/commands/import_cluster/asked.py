@@ -18,7 +18,7 @@ from slurmfab.commands.nodes.discovery import DiscoveredHost
 from slurmfab.core.plan.preflight.other_clusters import is_address
 from slurmfab.on_hosts.agent.slurm.found_files import HIDDEN
 
-HIDDEN_SETTING = re.compile(rf"\w+[ \t]*=[ \t]*{re.escape(HIDDEN)}")
+HIDDEN_SETTING = re.compile(rf"(?<!\w)\w+[ \t]*=[ \t]*{re.escape(HIDDEN)}")
 """A setting of slurm.conf whose value stayed on the host."""
 
 NOT_ASKED = "slurm.conf says that it may not exist yet (State=CLOUD), so it was not asked"

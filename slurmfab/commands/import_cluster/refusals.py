@@ -207,7 +207,6 @@ def other_places(old: OldCluster) -> Iterator[str]:
 
 RULES = (
     no_slurm_conf,
-    too_much,
     other_distributions,
     other_programs,
     too_old,

@@ -33,7 +33,7 @@ from slurmfab.core.plan.phases.slurm_conf import has_own_files
 DEFAULT_STATE = "/var/lib/slurm/slurmctld"
 UNSET_STATE = "/var/spool"  # StateSaveLocation if slurm.conf has none (slurm.conf(5))
 
-MOST_TOLD = 50  # differences of one host's slurm.conf
+MOST_TOLD, LONGEST_TOLD = 50, 400  # differences of one host's slurm.conf, and characters of each
 
 
 def survey(found: FoundCluster, *, adopts_least: bool = True, keep_files: bool = False) -> Takeover:
@@ -43,6 +43,7 @@ def survey(found: FoundCluster, *, adopts_least: bool = True, keep_files: bool =
     Slurm's files. Raises InputError if an essential part of it cannot be kept; the message has all reasons, and ways.
     """
     old = OldCluster(found)
+    refusals.refuse(old, tuple(refusals.too_much(old)))  # before anything else looks at all of it
     reasons = refusals.reasons_against(old)
     refusals.refuse(old, (*reasons, *unsayable(old)) if reasons else ())
     taken = carried(old)
@@ -179,7 +180,7 @@ def other_variants(old: OldCluster) -> Iterator[str]:
         if host == old.found.controller or files.configless or not files.slurm_conf:
             continue
         unlike = differences({"slurm.conf": files.slurm_conf}, {"slurm.conf": ours})
-        told = tuple(map(str, (one for one in unlike if one.kind != TEXT)))
+        told = tuple(str(one)[:LONGEST_TOLD] for one in unlike if one.kind != TEXT)
         told = (*told[:MOST_TOLD], *((f"and {len(told) - MOST_TOLD} more",) if len(told) > MOST_TOLD else ()))
         if told:
             found.setdefault(told, []).append(host)

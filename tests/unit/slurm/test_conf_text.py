@@ -169,6 +169,7 @@ def test_a_hostile_file_when_it_is_compared_then_it_costs_seconds_and_no_more_na
             False,
         ),
         ("".join(f"PartitionName=p{one} Nodes=n{one}[1-65000]\n" for one in range(17)), False),
+        ("\n".join(HOSTILE["many features"]), False),
     ],
 )
 def test_a_file_of_a_large_cluster_is_whole_and_one_that_is_too_much_says_so(text: str, expected: bool) -> None:
