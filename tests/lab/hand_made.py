@@ -346,6 +346,21 @@ def plain(lab: DeployedLab, suite: str) -> HandMade:
     return at_work(lab, "plain", "cluster", ("n1", "n2"))
 
 
+def one_place(lab: DeployedLab, suite: str) -> HandMade:  # noqa: ARG001 - the same on all
+    """The same with one directory for slurmctld and slurmd, and a controller that computes; n3 is no node."""
+    prepare(lab)
+    text = PLAIN.format(select="select/cons_tres").replace("NodeName=n[1-2]", "NodeName=n[1-2],ctl")
+    text = text.replace("ClusterName=cluster", "ClusterName=oneplace")
+    for place in ("/var/spool/slurmd", "/var/spool/slurmctld"):
+        text = text.replace(f"={place}\n", "=/var/spool/slurm\n")
+    files = file(f"{ETC}/slurm.conf", text) + file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
+    places = "mkdir /var/spool/slurm; touch /var/log/slurmctld.log; "
+    places += "chown slurm: /var/spool/slurm /var/log/slurmctld.log\n"
+    lab.on("ctl", f"set -e\n{places}{files}systemctl restart slurmctld slurmd")
+    everywhere(lab, f"{files}systemctl restart slurmd", "n1", "n2")
+    return at_work(lab, "one-place", "oneplace", ("n1", "n2", "ctl"))
+
+
 ACCOUNTS = """
 ClusterName=hydra
 SlurmctldHost=ctl
@@ -1118,6 +1133,7 @@ def worn(lab: DeployedLab, suite: str) -> HandMade:
 
 KINDS: Mapping[str, Kind] = {
     "plain": Kind(plain),
+    "one-place": Kind(one_place, nodes=3, packages={"ctl": DEBIAN.packages("compute")}),
     "accounts": Kind(
         accounts,
         nodes=3,

@@ -30,7 +30,7 @@ IN_PLACES_OF_SLURM = {"no_other_user_leads_slurmd_elsewhere", "no_other_user_lea
 """What checks find wrong with `own-ids`, whose daemons have logs and spool in a directory of slurm's; the second where
 the packages start slurmctld as root, as Debian 12's do."""
 
-IN_A_GROUPS_DIRECTORY = ("plain", "opt", "source", "alone", "openhpc")
+IN_A_GROUPS_DIRECTORY = ("plain", "one-place", "opt", "source", "alone", "openhpc")
 """Clusters whose slurmd has its log in /var/log itself, where Ubuntu's syslog could make another once it is gone."""
 
 STARTED_BY = "systemctl show -P User slurmctld | grep . || echo root"
@@ -40,6 +40,7 @@ SCRIPTS = "site-files:.*"
 
 KEPT = {
     "plain": ("SelectTypeParameters: CR_Core\n", "KillWait: 60", "state_directory: /var/spool/slurmctld"),
+    "one-place": ("KillWait: 60", "state_directory: /var/spool/slurm\n", "SlurmdSpoolDir: /var/spool/slurm\n"),
     "accounts": (
         "database:",
         "host: n3",
@@ -91,6 +92,7 @@ TREE = "SwitchName=leaf1 SwitchName=leaf2 SwitchName=spine"
 SCRIPTED = "render /var/log/site-prologs\nComment=uid 0"
 WAYS = {
     "plain": ("n1", "ls /var/spool/slurmd/cred_state >/dev/null && echo kept", "kept"),
+    "one-place": ("ctl", "stat -c %U /var/spool/slurm; scontrol show config | grep -c '/var/spool/slurm$'", "slurm\n2"),
     "accounts": (
         "n3",
         f"cd /etc/slurm; ls | grep -x slurm.conf; grep -h {PASSWORD} slurm*.conf",
@@ -307,7 +309,7 @@ def test_check_cluster_when_an_imported_cluster_is_deployed_then_finds_nothing_w
     told = json.loads((deployed.imported.admin.directory / "check.json").read_text())
     failed = {one["check"] for one in told["checks"] if one["outcome"] == "failed"}
     by_root = deployed.imported.cluster.on("ctl", STARTED_BY) == "root"
-    wanted = IN_PLACES_OF_SLURM if deployed.imported.cluster.kind == "own-ids" else set()
+    wanted = IN_PLACES_OF_SLURM if deployed.imported.cluster.kind in ("own-ids", "one-place") else set()
     wanted = wanted if by_root else wanted - {"no_other_user_leads_starting_daemons_elsewhere"}
     if LIKE and deployed.imported.cluster.kind in IN_A_GROUPS_DIRECTORY:
         wanted = {*wanted, "no_other_user_leads_slurmd_elsewhere"}
@@ -337,6 +339,73 @@ def test_a_first_change_of_a_setting_when_it_is_rolled_back_then_the_sites_own_f
     assert {host: cluster.on(host, OWN_FILES) for host in cluster.hosts} == own
     assert (cluster.settings(), admin.cluster_file.read_text()) == (deployed.imported.settings, text)
     assert (cluster.jobs().jobs, cluster.jobs().processes) == (deployed.jobs.jobs, deployed.jobs.processes)
+
+
+def test_a_batch_job_when_slurmctld_and_slurmd_share_a_directory_then_runs_after_the_deployment_as_before(
+    deployed: Deployed,
+) -> None:
+    cluster = deployed.imported.cluster
+    if cluster.kind != "one-place":
+        pytest.skip("the others have a directory for each")
+    assert cluster.on("ctl", "stat -c '%U %a' /var/spool/slurm") == "slurm 755"
+    shared = "/var/spool/slurm stays as it is (of slurm, mode 0755): StateSaveLocation and SlurmdSpoolDir share it"
+    assert shared in deployed.imported.shown
+    job = submit(cluster.lab, "ada", "-w", "ctl", wrap="srun hostname")
+    wait_for(cluster.lab, job, "COMPLETED None")
+
+
+ACCOUNTED = """
+unix_users: false
+database: {host: ctl}
+accounts: [{name: physics}]
+users: [{name: ada, accounts: [physics]}]
+"""
+SHORTLY = "squeue --all -h -t PENDING,RUNNING -o '%i %T %u %P %r' | sort"
+ENFORCES = "  AccountingStorageEnforce: null"
+
+
+def test_a_database_when_it_comes_to_a_cluster_without_one_then_takes_nobody_the_right_to_run_jobs(
+    deployed: Deployed,
+) -> None:
+    cluster, admin = deployed.imported.cluster, deployed.imported.admin
+    if cluster.kind != "one-place":
+        pytest.skip("it is played where ctl computes, without accounting")
+    before, shown, text = cluster.jobs(), cluster.on("ctl", SHORTLY), admin.cluster_file.read_text() + ACCOUNTED
+    admin.writes(text)
+    report(admin.slurmfab("deploy", "--json", "-"))
+    brought = "AccountingStorageEnforce +=.*assoc|PriorityWeight.*= [1-9]|JobSubmitPlugins +=.*lua"
+    assert cluster.on("ctl", f"scontrol show config | grep -E '{brought}' || :") == ""
+    # What squeue shows for jobs without a QOS is another word where there is a database.
+    known = cluster.on("ctl", SHORTLY)
+    assert known == shown
+    assert cluster.jobs().processes == before.processes
+    hers = submit(cluster.lab, "bob", wrap="hostname")
+    wait_for(cluster.lab, hers, "COMPLETED None")
+    # Once the admin wants accounts to be needed, those who have none are named first.
+    admin.writes("".join(line for line in text.splitlines(keepends=True) if not line.startswith(ENFORCES)))
+    refused = admin.slurmfab("deploy")
+    assert (refused.returncode, cluster.on("ctl", SHORTLY)) == (1, shown), words_of(refused)
+    assert "AccountingStorageEnforce: no account for " in words_of(refused), words_of(refused)
+    waiting = next(iter(cluster.pending))
+    assert f"job {waiting} of bob, pending in debug" in words_of(refused)
+    report(admin.slurmfab("deploy", "--json", "-", "--allow", "jobs-without-account"))
+    admin.writes(text)
+    report(admin.slurmfab("deploy", "--json", "-"))
+
+
+def test_a_new_node_when_the_site_brings_names_and_users_then_what_it_lacks_is_said_before_it_joins(
+    deployed: Deployed,
+) -> None:
+    cluster, admin = deployed.imported.cluster, deployed.imported.admin
+    if cluster.kind != "one-place":
+        pytest.skip("it is played where a host is left")
+    cluster.on("n3", "sed -i '/ n1$/d; / ctl$/d' /etc/hosts; userdel ada")
+    cluster.on("ctl", "sed -i '/ n3$/d' /etc/hosts")
+    done = succeeded(admin.slurmfab("add-node", cluster.lab.lab.host("n3").address))
+    lacking, added = words_of(done).find("n3: it does not know the users ada"), words_of(done).find("added n3")
+    assert 0 <= lacking < added, words_of(done)
+    for host, names in (("n3", "ctl,n1"), ("ctl", "n3")):
+        assert f"{host}: it does not know the names {names} (hosts_file: false)" in words_of(done), words_of(done)
 
 
 def test_an_upgrade_when_slurm_is_of_no_package_then_is_refused_with_a_way(deployed: Deployed) -> None:
