@@ -95,7 +95,8 @@ def test_nodes_that_lie_when_deployed_then_each_is_left_out_with_its_reason_and_
     said = words_of(done)
     assert (done.returncode, "Traceback" in said) == (3, False), said
     for node, (_, reason) in lies.items():
-        assert f"{node}: {reason}" in said, said
+        # Hosts with the same reason have one line.
+        assert f"{node}: {reason}" in said or f"n[1-3]: {reason}" in said, said
     assert liars.on("ctl", f"sha256sum {FILES}") == before
     assert liars.on("ctl", f"grep -l -e '{KEY}' -e '{EVIL}' -e cert-authority {FILES} || true") == ""
     lock = lock_path(liars.inventory_path).read_text()
