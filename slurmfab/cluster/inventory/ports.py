@@ -12,7 +12,7 @@ from slurmfab.cluster.inventory.jupyter import HUB_PORT, PROXY_PORT, SERVER_PORT
 from slurmfab.cluster.inventory.monitoring import CLUSTER
 from slurmfab.cluster.inventory.slurm_settings import Place, setting
 from slurmfab.cluster.inventory.storage import clients, exports_of
-from slurmfab.cluster.slurm import accounting
+from slurmfab.cluster.slurm.places import slurmdbd_port
 
 PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}  # Slurm's default ports (slurm.conf(5))
 
@@ -84,7 +84,7 @@ def of_host(cluster: Cluster, host: str) -> Iterator[Ports]:
     if (srun := srun_ports(cluster)) and not cluster.is_for_database_alone(host):
         yield Ports("srun", *srun)
     if cluster.database and host == cluster.database.host:
-        number = accounting.port(cluster.slurmdbd_conf)
+        number = slurmdbd_port(cluster.slurmdbd_conf)
         yield Ports("slurmdbd", number, number)
         if not cluster.database.external:
             yield Ports("MariaDB", DATABASE_PORT, DATABASE_PORT)
@@ -167,7 +167,7 @@ def _needed(cluster: Cluster, start: str, ring: Mapping[str, str]) -> Iterator[T
     nodes += cluster.compute_nodes[:MOST_NODES] if "controller" in roles else ()
     yield from (Target(name, port(cluster, "SlurmctldPort"), "slurmctld") for name in cluster.controllers)
     if cluster.database and {"controller", "login"} & {*roles}:
-        yield Target(cluster.database.host, accounting.port(cluster.slurmdbd_conf), "slurmdbd")
+        yield Target(cluster.database.host, slurmdbd_port(cluster.slurmdbd_conf), "slurmdbd")
     if srun and "compute" in roles:
         yield from (Target(name, srun[0], "srun") for name in (*cluster.controllers[:1], *cluster.login))
     yield from (Target(node, port(cluster, "SlurmdPort", node), "slurmd") for node in nodes)

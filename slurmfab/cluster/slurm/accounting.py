@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slurmfab.cluster.slurm.places import DBD_PORT
 from slurmfab.cluster.slurm.platform import DEBIAN, Platform
 from slurmfab.cluster.slurm.render import Settings, fill
 from slurmfab.cluster.slurm.versions import SlurmVersion
-
-DBD_PORT = 6819  # the port of slurmdbd (DbdPort, slurmdbd.conf(5)): its default, written explicitly
 
 LOG = "/var/log/slurm/slurmdbd.log"
 
@@ -52,12 +51,6 @@ def slurmdbd_conf(conf: SlurmdbdConf) -> str:
     context = {"conf": conf, "port": DBD_PORT, "private_data": private, **files}
     lines = {"slurmdbd": settings.line, "ipv6": settings.line_with, "slurmdbd_rest": settings.rest}
     return fill("slurmdbd.conf", {**context, **lines})
-
-
-def port(own: Mapping[str, str | None]) -> int:
-    """The port of slurmdbd, by the user's keys of slurmdbd.conf."""
-    value = {key.lower(): value for key, value in own.items()}.get("dbdport") or ""
-    return int(value) if value.isdecimal() else DBD_PORT
 
 
 def log_file(own: Mapping[str, str | None]) -> str:

@@ -1,4 +1,4 @@
-"""Where Slurm's daemons have their directories and logs on a host, by slurm.conf."""
+"""Where Slurm's daemons have their directories and logs on a host, by slurm.conf, and where slurmdbd listens."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from slurmfab.cluster.slurm.meaning import SETTINGS
 
+DBD_PORT = 6819  # the port of slurmdbd (DbdPort, slurmdbd.conf(5)): its default, written explicitly
 LOGS = {"slurmctld": "slurmctldlogfile", "slurmd": "slurmdlogfile"}  # the key of each daemon's log, in lower case
 
 
@@ -31,3 +32,9 @@ def _normal(path: str) -> str:
 def _expanded(value: str, node: str, hostname: str) -> str:
     """A path with the names of a host for `%n` and `%h` (slurm.conf(5))."""
     return value.replace("%n", node).replace("%h", hostname or node)
+
+
+def slurmdbd_port(own: Mapping[str, str | None]) -> int:
+    """The port of slurmdbd, by the user's keys of slurmdbd.conf."""
+    value = {key.lower(): value for key, value in own.items()}.get("dbdport") or ""
+    return int(value) if value.isdecimal() else DBD_PORT

@@ -13,8 +13,9 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.accounting import ROOT, User
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.rules.people import OF_THE_HOSTS
-from slurmfab.cluster.slurm import accounting, limits
+from slurmfab.cluster.slurm import limits
 from slurmfab.cluster.slurm.limits import NORMAL, QOS_LIST
+from slurmfab.cluster.slurm.places import slurmdbd_port
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.core.engine import session
 from slurmfab.core.engine.requests import ask_facts
@@ -57,7 +58,7 @@ def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
     facts = ask_facts(transport, host, with_secrets=False)
     if not facts.slurm_version:
         raise HostFailed(host, "Slurm is not installed there, so there are no accounts.")
-    values = (known.cluster.name, facts.hostname, facts.addresses, accounting.port(known.cluster.slurmdbd_conf))
+    values = (known.cluster.name, facts.hostname, facts.addresses, slurmdbd_port(known.cluster.slurmdbd_conf))
     conf = private_conf_text(*values) if known.cluster.database else ""
     return ask_host(transport, host, known.cluster.name, SlurmVersion.parse(facts.slurm_version), conf)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slurmfab.base.paths import SLURMDBD_CONF
 from slurmfab.cluster.inventory.accounting import DATABASE_PORT
 from slurmfab.cluster.inventory.cluster import Cluster
-from slurmfab.cluster.slurm import accounting
+from slurmfab.cluster.slurm.places import slurmdbd_port
 from slurmfab.cluster.slurm.platform import wanted
 from slurmfab.commands.checks.applies import DoesNotApply, Drifted
 from slurmfab.commands.checks.hosts import CheckedHost
@@ -19,7 +19,7 @@ LOCAL = ("127.", "::1", "[::1]", "::ffff:127.")  # prefixes of loopback addresse
 
 def test_slurmdbd_listens(database: CheckedHost, cluster: Cluster) -> None:
     """slurmdbd listens on its port"""
-    assert_listens(database, "slurmdbd", accounting.port(cluster.slurmdbd_conf))
+    assert_listens(database, "slurmdbd", slurmdbd_port(cluster.slurmdbd_conf))
 
 
 def test_slurmdbd_has_its_file(database: CheckedHost) -> None:

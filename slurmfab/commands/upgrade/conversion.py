@@ -13,7 +13,7 @@ from typing import Any
 
 from slurmfab.base.errors import DeployFailed, HostError
 from slurmfab.base.program_name import FAB
-from slurmfab.cluster.slurm import accounting
+from slurmfab.cluster.slurm.places import slurmdbd_port
 from slurmfab.cluster.slurm.versions import SlurmVersion
 from slurmfab.commands.upgrade.plan import Conversion
 from slurmfab.core.engine.job_waiting import SILENCE_SECONDS
@@ -79,7 +79,7 @@ def ask(run: Run, host: str) -> Mapping[str, Any]:
     database = cluster.database
     assert database is not None, "there is a step for slurmdbd"
     name = "" if database.external else database.name
-    request = {"op": "conversion", "port": accounting.port(cluster.slurmdbd_conf), "database": name}
+    request = {"op": "conversion", "port": slurmdbd_port(cluster.slurmdbd_conf), "database": name}
     found: Mapping[str, Any] = answer_value(host, run.transport.call(host, request), "conversion")
     return found
 

@@ -21,13 +21,14 @@ from slurmfab.cluster.inventory.file_contents import Content
 from slurmfab.cluster.inventory.filed_package import FiledPackage
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.cluster.inventory.slurm_files import SiteFile
-from slurmfab.cluster.slurm import accounting, render
+from slurmfab.cluster.slurm import render
 from slurmfab.cluster.slurm.conf_text import ConfText, parse
 from slurmfab.cluster.slurm.gres import SHARED, gres_value
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT
 from slurmfab.cluster.slurm.meaning import meaning
 from slurmfab.cluster.slurm.node import Node
 from slurmfab.cluster.slurm.oci import oci_conf
+from slurmfab.cluster.slurm.places import DBD_PORT, slurmdbd_port
 from slurmfab.cluster.slurm.platform import Platform, wanted
 from slurmfab.cluster.slurm.render import NodePrograms, PowerSaving, topology_conf
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY, readers
@@ -521,9 +522,9 @@ class PlanInput(LocalInput):
     @property
     def accounting_server(self) -> AccountingServer:
         """Where slurmdbd is, for slurm.conf; its port if the cluster file sets another one than Slurm's default."""
-        port = accounting.port(self.cluster.slurmdbd_conf)
+        port = slurmdbd_port(self.cluster.slurmdbd_conf)
         host = self.address(self.cluster.database.host) if self.cluster.database else ""
-        return {"accounting_host": host, "accounting_port": 0 if port == accounting.DBD_PORT else port}
+        return {"accounting_host": host, "accounting_port": 0 if port == DBD_PORT else port}
 
     def node(self, name: str) -> Node:
         """The values of a compute node's line in slurm.conf; the host must be in `compute_nodes`."""

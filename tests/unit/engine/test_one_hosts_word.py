@@ -52,7 +52,7 @@ LIES: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("a user's UID may be another's", PEOPLE, person("ann", 100005), "user ann has UID 100005 there"),
     ("munge's UID may be another's", "", person("munge", 100005), "user munge has UID 100005 there"),
     ("munge's UID is -1", "", person("munge", 4294967295), "user munge has UID 4294967295 there"),
-    ("little memory", "", {"hardware": dataclasses.replace(SMALL, CPUs=16000)}, "1 MiB of memory"),
+    ("little memory", "", {"hardware": dataclasses.replace(SMALL, CPUs=8000, RealMemory=8000)}, "1 MiB of memory"),
     ("jobs without limits", "", {"cgroup": Cgroup("none")}, "--allow lost-limits"),
     ("ufw", "firewall: managed\n", {"ufw": True}, "ufw is at work there"),
     ("another module system", "modules: lmod\n", {"packages": {**KNOWN.packages, "environment-modules": "5"}},

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.cluster.slurm.accounting import (
-    DBD_PORT,
     LOG,
     SlurmdbdConf,
     buffer_pool,
     log_file,
     mariadb_settings,
-    port,
     redo_log,
     slurmdbd_conf,
 )
+from slurmfab.cluster.slurm.places import DBD_PORT, slurmdbd_port
 from slurmfab.cluster.slurm.versions import SlurmVersion
 
 
@@ -66,7 +65,12 @@ def test_keys_of_the_site_replace_lines_and_follow_them() -> None:
     assert "DbdPort=7019" in lines
     assert "# DebugLevel is left to Slurm, as the cluster file wants it." in lines
     assert lines.index("ArchiveDir=/srv/archive") + 1 == lines.index("PurgeJobAfter=12months")
-    assert (port(own), port({}), log_file({"LogFile": None}), log_file({})) == (7019, DBD_PORT, "", LOG)
+    assert (slurmdbd_port(own), slurmdbd_port({}), log_file({"LogFile": None}), log_file({})) == (
+        7019,
+        DBD_PORT,
+        "",
+        LOG,
+    )
 
 
 def test_an_option_of_ours_joins_those_of_the_site() -> None:

@@ -10,6 +10,7 @@ from slurmfab.base.paths import JWT_KEY, SLURM_LOGS
 from slurmfab.cluster.inventory.accounting import Database
 from slurmfab.cluster.slurm import accounting
 from slurmfab.cluster.slurm.meaning import is_same_setting
+from slurmfab.cluster.slurm.places import slurmdbd_port
 from slurmfab.core.impact.slurm_diff import PARTITION_LINE, SETTING
 from slurmfab.core.plan.directories import log_directory, slurm_directory, unguarded
 from slurmfab.core.plan.phases import daemon_users, rest
@@ -57,7 +58,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
         *daemon_users.resources(plan_input, host, "slurmdbd"),
         Service("slurmdbd", watches=(PATH, *rest.watched(plan_input, host))),
-        Listening("slurmdbd", accounting.port(own), READY_SECONDS, accounting.log_file(own)),
+        Listening("slurmdbd", slurmdbd_port(own), READY_SECONDS, accounting.log_file(own)),
     )
 
 

@@ -9,8 +9,6 @@ from contextlib import suppress
 from typing import Callable, List, Optional
 
 from slurmfab.on_hosts.agent.core.reading import FLAGS, all_may_read, read_bytes
-from slurmfab.on_hosts.agent.core.resource import ResourceFailed
-from slurmfab.on_hosts.agent.core.safe_paths import MAX_LINKS, OTHERS_WRITE, Opened, open_parent
 
 INCLUDE = re.compile(rb"[ \t]*include[ \t]+([^\s#]+)", re.IGNORECASE)
 CLUSTER = re.compile(rb"^[ \t]*ClusterName[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
@@ -18,6 +16,8 @@ CONTINUED = re.compile(rb"(?<!\\)(?:\\\\)*\\\s*$")
 COMMENT = re.compile(rb"(?<!\\)#.*", re.DOTALL)
 
 MOST_LEVELS = 8
+MOST_LINKS = 40  # how many links one path may have, as in the kernel (path_resolution(7))
+OTHERS_WRITE = 0o022
 MOST_FILES = 100  # how many files are read for one text; a file that includes itself ends there
 
 MOST_BYTES = 4 << 20
@@ -60,17 +60,30 @@ def conf_bytes(path: str) -> bytes:
 
 def of_roots_choice(path: str) -> Optional[os.stat_result]:
     """What is known of a file that root alone can exchange for another one, also by links; `None` for others."""
-    for _ in range(MAX_LINKS):
-        try:
-            folder, name = open_parent(path)
-            with folder:
-                status = folder.find(name)
-                if status is None or folder.others or not stat.S_ISLNK(status.st_mode):
-                    return None if folder.others else status
-                path = os.path.join(os.path.dirname(path), folder.link(name))
-        except (OSError, ResourceFailed):
-            return None
-    return None
+    waiting, here, links, own = path.split("/")[::-1], "/", 0, (0, os.geteuid())
+    above = found = os.lstat(here)
+    try:
+        while waiting:
+            name = waiting.pop()
+            here = os.path.normpath(os.path.join(here, name))
+            above, found = os.lstat(os.path.dirname(here)), os.lstat(here)
+            is_link, is_file = stat.S_ISLNK(found.st_mode), not waiting
+            # Where all may put files, as in /tmp, what is root's stays.
+            is_shared = bool(above.st_mode & OTHERS_WRITE)
+            if above.st_uid not in own or (is_shared and not above.st_mode & stat.S_ISVTX):
+                return None
+            if found.st_uid not in own and (is_link or not is_file or is_shared):
+                return None
+            if is_link:
+                links += 1
+                if links > MOST_LINKS:
+                    return None
+                here, target = os.path.dirname(here), os.readlink(here)
+                here = "/" if target.startswith("/") else here
+                waiting += target.split("/")[::-1]
+    except OSError:
+        return None
+    return found
 
 
 def is_open_to(path: str, uid: int) -> bool:
@@ -79,8 +92,10 @@ def is_open_to(path: str, uid: int) -> bool:
         descriptor = os.open(path, FLAGS)
     except OSError:
         return False
-    with Opened(descriptor):
+    try:
         return all_may_read(descriptor) or 0 != os.fstat(descriptor).st_uid == uid
+    finally:
+        os.close(descriptor)
 
 
 def owner(path: str) -> int:

@@ -84,7 +84,7 @@ def test_numbers_in_the_lock_that_end_slurmctld_are_refused_with_what_mends_them
     with pytest.raises(InputError) as refused:
         refuse_unfit(plan_input(wanted, known, known))
     assert f"n2: the line in slurm.conf would say what ends slurmctld: {words}" in str(refused.value)
-    assert "if the lock says so: fab replace-node n2 --accept-hardware." in str(refused.value)
+    assert "if the lock says so: fab accept-hardware n2." in str(refused.value)
 
 
 def test_memory_that_was_added_since_is_refused_with_the_command_that_accepts_it() -> None:
