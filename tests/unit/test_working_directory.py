@@ -211,7 +211,8 @@ def test_a_directory_that_is_called_as_the_home_is_not_the_home_of_a_user_withou
     monkeypatch.setattr("pwd.getpwuid", nobody)
     monkeypatch.setattr(sys, "path", [*sys.path])
     for name in ("HOME", "LOGNAME", "USER", "LNAME", "USERNAME"):
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name, "")  # so that what is set meanwhile is taken back
+        monkeypatch.delenv(name)
     if home is not None:
         monkeypatch.setenv("HOME", home)
     surroundings.shut_out()
