@@ -141,8 +141,8 @@ CHANGED = ("accounts", "includes", "own-ids", "own-user", "opt")
 """Kinds on which a change after the takeover is deployed and rolled back."""
 
 ACCESS = (
-    "find $(ls -d /etc/slurm /var/lib /var/log /var/spool /srv /opt 2>/dev/null) -maxdepth 2 -path '*slurmfab*' -prune"
-    " -o -type d -printf '%u:%g %m  %p\\n'"
+    "find $(ls -d /etc/slurm /var/lib /var/log /var/spool /srv /opt 2>/dev/null) -maxdepth 2 \\( -path '*slurmfab*'"
+    " -o -path '*/job[0-9]*' \\) -prune -o -type d -printf '%u:%g %m  %p\\n'"
 )
 DIGESTS = "find /etc/systemd/system /etc/slurm/ /etc/default -type f -exec sha256sum {} +"
 

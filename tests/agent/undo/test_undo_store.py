@@ -18,6 +18,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, Outcome, Resource, Re
 from slurmfab.on_hosts.agent.files.block import Block
 from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.files.file import Absent, File
+from slurmfab.on_hosts.agent.files.shared_names import SharedNames
 from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 from slurmfab.on_hosts.agent.services.service import Service
@@ -146,6 +147,14 @@ def test_owner_and_mode_of_a_directory_before_the_first_run_that_changes_it_are_
     (one,) = told(root)["directories"]
     assert (one["directory"], one["mode"], one["run"]) == ("/var/spool/x", "0757", FIRST)
     assert [one["mode"] for one in told(root, since=SECOND)["directories"]] == ["0755"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only a directory of root's gets the bit")
+def test_the_mode_of_a_directory_in_which_a_group_may_write_before_it_got_the_sticky_bit_is_told(root: Path) -> None:
+    (root / "var/log").mkdir(parents=True)
+    (root / "var/log").chmod(0o775)
+    during(root, FIRST, SharedNames("/var/log"))
+    assert [(one["directory"], one["mode"]) for one in told(root)["directories"]] == [("/var/log", "0775")]
 
 
 def test_resources_that_are_not_files_or_services_are_not_stored(root: Path) -> None:

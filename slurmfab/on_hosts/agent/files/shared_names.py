@@ -96,6 +96,10 @@ class SharedNames(Resource):
         """The copies that are written or removed."""
         return tuple(self.by_files(Context())[0]) if LATER in differing else ()
 
+    def folders(self) -> Tuple[str, ...]:
+        """The directory itself."""
+        return (self.path,)
+
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Set the bit, and write or remove the copies; ResourceFailed for a file of the site's own that opens it."""
         with open_folder(context.path(self.path)) as folder:
