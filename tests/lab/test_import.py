@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -139,6 +140,9 @@ LEFT_TO_THE_SITE = {
 
 CHANGED = ("accounts", "includes", "own-ids", "own-user", "opt")
 """Kinds on which a change after the takeover is deployed and rolled back."""
+
+ROLLED_BACK = ("plain", "accounts", "alone", "own-user", "source")
+"""Kinds whose first deployment is rolled back in every run; with `TURN=all` it is that of all others, too."""
 
 ACCESS = (
     "find $(ls -d /etc/slurm /var/lib /var/log /var/spool /srv /opt 2>/dev/null) -maxdepth 2 \\( -path '*slurmfab*'"
@@ -447,6 +451,10 @@ def test_the_first_deployment_when_it_is_rolled_back_then_all_is_as_found_and_th
     deployed: Deployed,
 ) -> None:
     cluster, admin = deployed.imported.cluster, deployed.imported.admin
+    if cluster.kind == "one-place":
+        pytest.skip("a node has joined there since")
+    if cluster.kind not in ROLLED_BACK and os.environ["TURN"] != "all":
+        pytest.skip("some kinds are enough of one run")
     runs = json.loads(admin.slurmfab("history", "--json", "-").stdout)["runs"]
     assert [one["command"] for one in runs[:2]] == ["import", "deploy"]
     words = ("--run", runs[1]["run"]) if len(runs) > 2 else ()
