@@ -58,7 +58,10 @@ def same_machine(known: Inventory, grown: Cluster, host: str, fact: HostFacts) -
 
 def at_work(fact: HostFacts, allowed: Collection[str] = ()) -> str:
     """Why the host seems to be a node at work, of this cluster or of none that is known; empty if it does not."""
-    if fact.services.get("slurmd") not in RUNNING or HOST_IN_USE in allowed:
+    state = fact.services.get("slurmd")
+    # One that is starting may only look for a configuration, as it does after it was installed.
+    is_starting_idle = state == "activating" and "slurmd" not in fact.slurm_use.daemons
+    if state not in RUNNING or is_starting_idle or HOST_IN_USE in allowed:
         return ""
     return (
         "slurmd runs there, so it is a node of some cluster, and its jobs would be lost. If it is not a node: "

@@ -9,7 +9,7 @@ import pytest
 from support import SMALL, THREE_HOSTS, cluster, facts_of, host_facts, prepared
 
 from slurmfab.base.errors import SlurmfabError
-from slurmfab.cluster.facts import Cgroup, Gpu, HostFacts
+from slurmfab.cluster.facts import Cgroup, Gpu, HostFacts, SlurmUse
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.plan.pinned import pin
@@ -38,6 +38,11 @@ def settings(text: str) -> str:
             "the cluster file names as another machine",
         ),
         (GROWN, host_facts("n3", services={"slurmd": "active"}), "slurmd runs there"),
+        (
+            GROWN,
+            host_facts("n3", services={"slurmd": "activating"}, slurm_use=SlurmUse(daemons=("slurmd",))),
+            "slurmd runs there",
+        ),
         (GROWN, host_facts("n3", cgroup=Cgroup("v2", ("memory",))), "(version 2 with memory alone) can do less"),
         (settings("RealMemory: 64000"), host_facts("n3"), "gives it RealMemory=64000, and it has 16000"),
         (settings("CPUs: 8"), host_facts("n3"), "gives it CPUs=8, and it has 4"),
@@ -68,6 +73,7 @@ def test_a_host_with_all_keys_of_a_member_is_refused_and_one_with_a_key_that_a_m
     [
         host_facts("n3"),
         host_facts("n3", services={"slurmd": "failed"}),
+        host_facts("n3", services={"slurmd": "activating"}),  # it has no slurm.conf, and listens on no port
         host_facts("n3", gpus=(Gpu("/dev/nvidia0", "a100"),)),
         host_facts("n3", hardware=dataclasses.replace(SMALL, CPUs=8, CoresPerSocket=4)),
     ],
