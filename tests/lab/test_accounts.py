@@ -12,6 +12,7 @@ from typing import Any
 import account_trees
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, ended, eventually, report, succeeded
+from lab_user import words_of
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -354,7 +355,10 @@ def test_a_cluster_with_jobs_can_be_given_accounts(accounts: Accounts) -> None:
     for job in jobs:
         accounts.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     accounts.write()
-    accounts.lab.deploy()
+    refused = words_of(ended(accounts.lab.slurmfab("deploy"), 1))
+    assert "AccountingStorageEnforce: no account for eve" in refused
+    assert f"job {jobs[1]} of eve, on n1" in refused
+    accounts.lab.deploy("--allow", "jobs-without-account")
     assert accounts.on(f"squeue -h -j {','.join(jobs)} -o %T | sort | uniq -c") == "2 RUNNING"
     accounts.on(f"scancel {' '.join(jobs)}")
 

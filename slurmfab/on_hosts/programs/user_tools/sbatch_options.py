@@ -112,7 +112,7 @@ def nearest(name: str, known: AbstractSet[str], cutoff: float = CUTOFF) -> str:
 
 LONGEST = 600
 NO_ANSWER = 124
-_TAKEN = re.compile(r"Job (\d+) to start at (\S+) using (\d+) processors on nodes (\S+) in partition (\S+)")
+_TAKEN = re.compile(r"Job (\d+) to start at (\S+)(?: [^\n]*)? using (\d+) processors on nodes (\S+) in partition (\S+)")
 MEANINGS = (
     ("Invalid partition name", "there is no such partition"),
     ("group not permitted", "the partition is for other groups than yours"),
