@@ -28,7 +28,7 @@ EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py, \
   slurm_user stopped_slurmctld submit_script topology upgrade upgrade_back usage)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 # What sudo would leave out: the suites that tests on hosts are played on, and where Ubuntu's packages come from.
-KEPT := PATH="$$PATH" SUITES="$$SUITES" SLURMFAB_UBUNTU_MIRROR="$$SLURMFAB_UBUNTU_MIRROR"
+KEPT := PATH="$$PATH:/usr/sbin:/sbin" SUITES="$$SUITES" SLURMFAB_UBUNTU_MIRROR="$$SLURMFAB_UBUNTU_MIRROR"
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
 
 PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
@@ -78,7 +78,7 @@ test-packages: tool-packages  ## these, and Chromium, zsh and fish, which tests 
 	$(call INSTALL,$(BROWSER_PACKAGES) $(SHELL_PACKAGES),--no-install-recommends)
 
 demo: setup lab-packages  ## one controller and two compute nodes on this machine: deploy, check, run a job
-	$(AS_ROOT) env PATH="$$PATH" BIN="$(BIN)" SUITE="$(SUITE)" sh docs/demo.sh
+	$(AS_ROOT) env PATH="$$PATH:/usr/sbin:/sbin" BIN="$(BIN)" SUITE="$(SUITE)" sh docs/demo.sh
 
 demo-down:  ## remove what the demo left running
 	$(AS_ROOT) $(BIN)/fab lab-down --name demo
@@ -101,14 +101,14 @@ test-all: setup test-packages lab-packages  ## all tests on all suites, also tho
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n $(WORKERS)
 
 test-smd: setup lab-packages  ## the tests on lab hosts, with the stand-in for SchedMD's packages of Slurm
-	$(AS_ROOT) env PATH="$$PATH" PACKAGES=smd TURN=all $(BIN)/pytest -n $(WORKERS) tests/lab
+	$(AS_ROOT) env PATH="$$PATH:/usr/sbin:/sbin" PACKAGES=smd TURN=all $(BIN)/pytest -n $(WORKERS) tests/lab
 
 test-el: setup lab-packages tool-packages  ## the tests of rpm and dnf, and those on the stand-in for Enterprise Linux
-	$(AS_ROOT) env PATH="$$PATH" PACKAGES=el-smd TURN=all $(BIN)/pytest -n $(WORKERS) $(EL_TESTS)
+	$(AS_ROOT) env PATH="$$PATH:/usr/sbin:/sbin" PACKAGES=el-smd TURN=all $(BIN)/pytest -n $(WORKERS) $(EL_TESTS)
 
 test-ubuntu: setup lab-packages  ## the tests of a first hour, on look-alikes of Ubuntu 24.04 and 26.04
 	for one in 24.04 26.04; do \
-	  $(AS_ROOT) env PATH="$$PATH" LIKE=ubuntu-$$one TURN=all $(BIN)/pytest -n $(WORKERS) $(UBUNTU_TESTS) || exit 1; done
+	  $(AS_ROOT) env PATH="$$PATH:/usr/sbin:/sbin" LIKE=ubuntu-$$one TURN=all $(BIN)/pytest -n $(WORKERS) $(UBUNTU_TESTS) || exit 1; done
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n 2 tests/breakages
@@ -136,10 +136,10 @@ docs: setup  ## the documentation as a site in build/site: a broken link or a pa
 	@echo "build/site/index.html"
 
 pictures: setup lab-packages test-packages  ## record anew what the documentation shows of slurmfab's output, on a lab
-	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python docs/recordings/record.py
+	$(AS_ROOT) env PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python docs/recordings/record.py
 
 bench: setup lab-packages  ## all benchmarks, beside floors and peers; some of them: make bench BENCH="no-change-5 start"
-	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python -m benchmarks $(BENCH)
+	$(AS_ROOT) env PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m benchmarks $(BENCH)
 
 supported: setup lab-packages  ## deploy to every suite of the tests, and write what they deployed to into docs/supported.md
 	rm -rf build/deployed
