@@ -23,9 +23,12 @@ def own_directory(kind: str) -> Iterator[Path]:
     InputError where others could put their own in its place, as by a TMPDIR of theirs.
     """
     prefix, above = f"slurmfab-{kind}-", Path(tempfile.gettempdir())
-    found = above.stat()
-    group = found.st_gid if is_own_group(found) else None
-    if why := why_not_own(above, Trusted(frozenset({0, os.geteuid(), caller()}), group)):
+    own = Trusted(frozenset({0, os.geteuid(), caller()}), None)
+    why = why_not_own(above, own)
+    # Who is in a group takes a look at all users, and the usual place needs none.
+    if why and is_own_group(above.stat()):
+        why = why_not_own(above, own._replace(group=above.stat().st_gid))
+    if why:
         raise InputError(
             f"The directory of temporary files, {above}, is not safe: {why}. Set TMPDIR to one of yours, or to /tmp."
         )

@@ -36,7 +36,7 @@ def timeouts(own: Mapping[str, str | None]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Rule:
-    """A rule that a file, or a partition's line, may break in the series `since` <= v < `until`."""
+    """A rule that a file, or a partition's line, may break from the series `since` on."""
 
     key: str  # what to change
     is_broken: Callable[[Settings], bool]

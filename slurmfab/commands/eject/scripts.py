@@ -54,6 +54,7 @@ def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
     scripts = begun(plan_input, sent)
     bodies = {host: phases_of(plan, host, script) for host, script in scripts.items()}
     texts = {f"hosts/{host}.sh": host_script(cluster, host, bodies[host]) for host in plan.hosts}
+    unsaid = left(plan_input, plan, scripts)
     secrets = {host: tuple((name, path) for path, name in script.secrets.items()) for host, script in scripts.items()}
     needed = dict.fromkeys(path for found in secrets.values() for _, path in found)
     given = tuple((PurePosixPath(path).name, path) for path in needed if path not in made)
@@ -64,7 +65,7 @@ def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
         "hosts": plan.hosts,
         "needed": [host for host in plan.hosts if host in servers],
         "given": given,
-        "unsaid": left(plan_input, plan, scripts),
+        "unsaid": unsaid,
         "secrets": secrets,
         "authority": REGISTRY_CA in takes,
     }
@@ -73,7 +74,7 @@ def eject(plan_input: PlanInput, plan: Plan) -> Ejected:
     texts["ssh_config"] = client_config.config_text(route.to_hosts(cluster), {}, Path())
     texts["README.md"] = fill("eject/README.md", about)
     copies = {f"packages/{one.file_name}": one.path for some in sent.values() for one in some}
-    return Ejected(texts, copies, tuple(name for name, _ in given), left(plan_input, plan, scripts))
+    return Ejected(texts, copies, tuple(name for name, _ in given), unsaid)
 
 
 def begun(plan_input: PlanInput, sent: Mapping[str, tuple[FiledPackage, ...]]) -> dict[str, Script]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -142,12 +141,3 @@ def test_a_daemon_when_it_runs_under_the_name_of_debians_file_then_is_found_unde
         found = dict(slurm_use.processes(os.getuid()))
         daemon.kill()
     assert found[str(daemon.pid)] == "slurmctld"
-
-
-@pytest.mark.parametrize("listening", [True, False])
-def test_a_process_that_listens_is_known_from_one_that_looks_for_its_configuration(listening: bool) -> None:
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        if listening:
-            made.listen()
-        assert slurm_use.listens(str(os.getpid())) == listening

@@ -19,7 +19,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.on_hosts.agent.nodes import registered
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 from slurmfab.on_hosts.agent.nodes.states import NodeState, states_from
-from slurmfab.on_hosts.agent.services import daemon_log, listening, process, service, systemctl
+from slurmfab.on_hosts.agent.services import daemon_log, listening, process, service, sockets, systemctl
 from slurmfab.on_hosts.agent.services.freed_ports import FreedPorts
 from slurmfab.on_hosts.agent.services.listening import Listening
 from slurmfab.on_hosts.agent.services.service import Service
@@ -337,10 +337,10 @@ def test_a_slurmd_that_does_not_listen_does_not_answer_and_gets_time_before_it_i
 
 def test_a_process_listens_with_a_socket_of_its_own() -> None:
     with socket.socket() as own:
-        assert not process.has_listening_socket(os.getpid())
+        assert not sockets.has_listening_socket(os.getpid())
         own.bind(("127.0.0.1", 0))
         own.listen()
-        assert process.has_listening_socket(os.getpid())
+        assert sockets.has_listening_socket(os.getpid())
 
 
 @pytest.mark.parametrize(

@@ -374,8 +374,9 @@ def parts(path: str) -> Dict[str, str]:
         found[path] = content.decode(errors="replace")
         return content
 
-    found[path] = conf_bytes(path).decode(errors="replace")
-    whole(path, conf_bytes(path), read)
+    content = conf_bytes(path)
+    found[path] = content.decode(errors="replace")
+    whole(path, content, read)
     directory = os.path.dirname(path)
     is_here = len(found) > 1 and all(os.path.dirname(name) == directory for name in found)
     return {os.path.basename(name): text for name, text in found.items()} if is_here else {}

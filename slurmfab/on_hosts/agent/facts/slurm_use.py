@@ -11,6 +11,7 @@ from slurmfab.on_hosts.agent.core import processes as running
 from slurmfab.on_hosts.agent.core.host_paths import MUNGE_KEY
 from slurmfab.on_hosts.agent.core.included_files import conf_bytes, whole
 from slurmfab.on_hosts.agent.core.reading import names, read_bytes
+from slurmfab.on_hosts.agent.services.sockets import has_listening_socket
 
 CONFS = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 """Debian's slurm.conf, the one that a configless slurmd has fetched, and that of Debian 10 and Ubuntu 20.04."""
@@ -19,7 +20,6 @@ STATES = ("/var/lib/slurm/slurmctld", "/var/lib/slurm-llnl/slurmctld", "/var/spo
 SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmstepd")
 PACKAGED = "/usr/sbin/"
-LISTEN = b"0A"  # the state of a listening socket (/proc/net/tcp, proc(5))
 SETTING = re.compile(
     rb"^[ \t]*(ClusterName|SlurmctldHost|ControlMachine|ControlAddr|StateSaveLocation)[ \t]*=[ \t]*\"?([^\s\"#]+)",
     re.IGNORECASE | re.MULTILINE,
@@ -58,7 +58,7 @@ def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[s
         if name != "slurmstepd" and is_new:
             marks = daemon_marks(name, pid, arguments.decode(errors="replace").split("\0"))
             # From Slurm 24.11 on, slurmd that was just installed looks for a slurm.conf for a while, in the DNS too.
-            if name != "slurmd" or marks or found or listens(pid):
+            if name != "slurmd" or marks or found or has_listening_socket(int(pid)):
                 daemons.add(name)
             found += marks
     used = [mark.pop("state", "") for mark in found]
@@ -131,23 +131,6 @@ def processes(slurm_uid: int) -> Iterator[Tuple[str, str]]:
             yield pid, name
 
 
-def listens(pid: str) -> bool:
-    """Whether a process listens on a TCP port."""
-    tables = [read_bytes("/proc/%s/net/%s" % (pid, table)) for table in ("tcp", "tcp6")]
-    lines = [line.split() for table in tables for line in table.splitlines()[1:]]
-    sockets = {"socket:[%s]" % line[9].decode() for line in lines if line[3] == LISTEN}
-    folder = "/proc/%s/fd" % pid
-    return any(target(os.path.join(folder, name)) in sockets for name in names(folder))
-
-
-def target(link: str) -> str:
-    """Where a link leads; empty if it is gone."""
-    try:
-        return os.readlink(link)
-    except OSError:
-        return ""
-
-
 def is_service(pid: str, name: str) -> bool:
     """Whether systemd has started a daemon that runs no jobs as a service of the system, as whatever user."""
     first, place = (control_group(one) for one in ("1", pid))
@@ -164,7 +147,10 @@ def control_group(pid: str) -> str:
 
 def pid_namespace(pid: str) -> str:
     """The PID namespace of a process; empty if it is unknown."""
-    return target("/proc/%s/ns/pid" % pid)
+    try:
+        return os.readlink("/proc/%s/ns/pid" % pid)
+    except OSError:
+        return ""
 
 
 def daemon_marks(name: str, pid: str, arguments: Sequence[str]) -> List[Dict[str, Any]]:

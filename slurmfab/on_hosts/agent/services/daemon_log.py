@@ -12,7 +12,7 @@ from slurmfab.on_hosts.agent.core.host_paths import OUR_DROP_INS
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import read_end
-from slurmfab.on_hosts.agent.services.process import holders
+from slurmfab.on_hosts.agent.services.sockets import holders
 
 HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     (r"error:\s+mpi/pmix_v\d+: init: .* can not load PMIx library$", ("22.05",)),

@@ -6,8 +6,8 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, State
 from slurmfab.on_hosts.agent.services import slurmctld_state, start_guard
-from slurmfab.on_hosts.agent.services.process import has_socket, listening
 from slurmfab.on_hosts.agent.services.service import main_pid, show
+from slurmfab.on_hosts.agent.services.sockets import has_socket, listening
 
 STOP_SECONDS = 180.0
 

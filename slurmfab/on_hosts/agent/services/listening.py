@@ -8,8 +8,8 @@ from typing import ClassVar, List
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.services.daemon_log import error_lines
-from slurmfab.on_hosts.agent.services.process import listening_inodes
 from slurmfab.on_hosts.agent.services.service import is_active
+from slurmfab.on_hosts.agent.services.sockets import listening_inodes
 
 POLL_SECONDS = 0.2
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Dict, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.services import slurmctld_state, start_guard, systemctl
-from slurmfab.on_hosts.agent.services.process import has_listening_socket, is_frozen, process_start
+from slurmfab.on_hosts.agent.services.process import is_frozen, process_start
+from slurmfab.on_hosts.agent.services.sockets import has_listening_socket
 
 if TYPE_CHECKING:
     from slurmfab.on_hosts.agent.services.daemon_log import Position

@@ -253,7 +253,8 @@ def read_conf(found: Reader, conf: str) -> str:
     """Read a slurm.conf, and what belongs to it, and return its text with all that it includes."""
     directory = os.path.dirname(conf)
     main = found.add(conf, is_named=True)
-    text = whole(conf, main.encode(), lambda path: included(found, path), judged).decode(errors="replace")
+    # `Reader` judges each file itself, included or not.
+    text = whole(conf, main.encode(), lambda path: included(found, path), lambda *_: True).decode(errors="replace")
     for name in CONFS:
         found.add("%s/%s" % (directory, name))
     for name in SCRIPTS:
@@ -265,11 +266,6 @@ def read_conf(found: Reader, conf: str) -> str:
         if key in PROGRAM_KEYS:
             add_programs(found, directory, value)
     return text
-
-
-def judged(path: str, name: str) -> bool:  # noqa: ARG001
-    """Whether a file may include another one, of which `Reader` says whether it may leave the host."""
-    return True
 
 
 def included(found: Reader, path: str) -> bytes:
