@@ -318,6 +318,7 @@ def test_check_cluster_when_an_imported_cluster_is_deployed_then_finds_nothing_w
     if LIKE and deployed.imported.cluster.kind in IN_A_GROUPS_DIRECTORY:
         wanted = {*wanted, "no_other_user_leads_slurmd_elsewhere"}
         assert "SlurmdLogFile: /var/log/slurmd/slurmd.log}` in the cluster file" in words_of(done)
+    assert not [one["cause"] for one in told["checks"] if " waited for " in one["cause"]], "test jobs pass users' jobs"
     # A job that runs since before the import can leave no room for the checks' own jobs.
     unseen = any(one["outcome"] == "not run" for one in told["checks"])
     assert (done.returncode, failed) == (1 if wanted else 5 if unseen else 0, wanted), words_of(done)

@@ -26,7 +26,8 @@ from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.hosts import CheckedHost, Opener, line_of
 from slurmfab.commands.checks.places import Place, place_for, places_of
 from slurmfab.commands.checks.shell import SshShell
-from slurmfab.commands.checks.user_jobs import ENDED, MOST_OUTPUT, WAITING, Person, person, read_output, states, submit
+from slurmfab.commands.checks.submitters import Person, person
+from slurmfab.commands.checks.user_jobs import ENDED, MOST_OUTPUT, WAITING, read_output, states, submit
 from slurmfab.commands.quickcheck.bench import number
 from slurmfab.commands.quickcheck.gpus import asked as asked_gpus
 from slurmfab.commands.quickcheck.gpus import gpus_in

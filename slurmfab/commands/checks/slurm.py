@@ -20,6 +20,7 @@ from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.commands.checks.places import Place, place_for
+from slurmfab.commands.checks.submitters import Person, ordinary
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.agent.nodes.states import record, records
@@ -316,6 +317,11 @@ class Slurm:
         known = lost_jobs.known_in(self.controller.ask(f"SLURM_TIME_FORMAT=%s {line_of(lost_jobs.KNOWN)}"))
         return lost_jobs.unknown(rows, known, int(self.controller.ask("date +%s")))
 
+    @cached_property
+    def ordinary(self) -> Person | None:
+        """The user whose job stands for those of all users; `None` if there is none who may run jobs."""
+        return ordinary(self.cluster, self.controller)
+
     def own_turn(self) -> tuple[str, ...]:
         """The option of srun that lets test jobs pass jobs of users that wait; empty if none waits, or Slurm refuses.
 
@@ -333,7 +339,8 @@ class Slurm:
         free = self.controller.run(line_of(commands.names_of_nodes("--states=idle,mixed"))).stdout.split()
         if not free:
             return ()
-        made = self.controller.run(line_of(commands.reserve_turn(self.job_name, self.user, free[0], TURN_MINUTES)))
+        users = ",".join((self.user, *((self.ordinary.name,) if self.ordinary else ())))
+        made = self.controller.run(line_of(commands.reserve_turn(self.job_name, users, free[0], TURN_MINUTES)))
         return () if made.rc else (f"--reservation={self.job_name}",)
 
     def memory_option(self, nodes: Sequence[str], memory: int = SMALL_MEMORY) -> str:

@@ -33,7 +33,7 @@ def test_batch_job_of_a_user_runs(node: CheckedHost, slurm: Slurm, cluster: Clus
     """a batch job of an ordinary user runs on the node, with a step by srun"""
     if node.name not in cluster.compute_nodes[:MOST_TRIED]:
         raise DoesNotApply(f"such a job runs on the first {MOST_TRIED} nodes alone")
-    who = user_jobs.ordinary(cluster, slurm.controller)
+    who = slurm.ordinary
     if who is None or node.run("id %s", who.name).rc:
         raise DoesNotApply("it knows no ordinary user of the cluster file who may run jobs")
     failed = user_jobs.batch_job(slurm, who, node)

@@ -7,24 +7,22 @@ import shlex
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
 
 import pytest
 from testinfra.backend.base import CommandResult
 
-from slurmfab.base.errors import HostError, InputError
-from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.base.errors import HostError
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, Opener, last_words, line_of, opened
+from slurmfab.commands.checks.node_state import is_limit
 from slurmfab.commands.checks.places import place_for
 from slurmfab.commands.checks.shell import NoAnswer
 from slurmfab.commands.checks.slurm import WAIT_SECONDS, Slurm
+from slurmfab.commands.checks.submitters import NOBODY, Person
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
 
-PATH = "/usr/local/bin:/usr/bin:/bin"  # PATH of the jobs' user, without that user's profile
 SUBMIT_SECONDS = 30  # time limit of sbatch
 READ_SECONDS = 20  # time limit for reading a job's output on its host
 MOST_OUTPUT = 4 * 1024 * 1024  # bytes at the end of a job's output that are read
@@ -52,47 +50,8 @@ BOTH = (
 """Waits until both jobs with this comment have started, so that each keeps its resources until then."""
 
 
-@dataclass(frozen=True)
-class Person:
-    """A user who submits jobs."""
-
-    name: str
-    home: str  # home directory; jobs start there, and write their output there
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """The prefix that runs a command as this user, without root's environment."""
-        own = (f"HOME={self.home}", f"USER={self.name}", f"LOGNAME={self.name}", "SHELL=/bin/sh", f"PATH={PATH}")
-        return ("runuser", "-u", self.name, "--", "env", "-i", *own)
-
-    def line(self, *command: str) -> str:
-        """The command line, for a root shell, that runs a command as this user."""
-        return f"cd /tmp && {shlex.join([*self.command, *command])}"
-
-
-def person(host: CheckedHost, name: str) -> Person:
-    """A user of a host, by login name. Raises InputError if the host has no such user."""
-    fields = host.run("getent passwd %s", name).stdout.strip().split(":")
-    if len(fields) < 7:
-        raise InputError(f"--user {name}: there is no such user on {host.name}.")
-    return Person(name, fields[5])
-
-
-NOBODY = "nobody"  # a user that every host has, with the same number, and who may do nothing
 SCRIPT = "#!/bin/sh\nsrun --ntasks=1 --mpi=none --input=none true && id -un\n"
 """A batch job with a step; the output is the user's name."""
-
-
-def ordinary(cluster: Cluster, host: CheckedHost) -> Person | None:
-    """The user whose job stands for those of all: the first of the cluster file whom a host knows, else nobody.
-
-    Where jobs need an account, one who has one; `None` if there is none.
-    """
-    named = [one.name for one in cluster.users if one.accounts or not cluster.enforces_accounts]
-    for name in (*named, *(() if cluster.enforces_accounts else (NOBODY,))):
-        with suppress(InputError):
-            return person(host, name)
-    return None
 
 
 def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
@@ -102,8 +61,9 @@ def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
     if place is None:
         raise DoesNotApply(f"no partition has {node.name}")
     slurm.has_run_jobs = True
-    options = (*place.options, f"--nodelist={node.name}", "--ntasks=1", slurm.memory_option((node.name,)), "--time=2",
-               f"--job-name={slurm.job_name}", f"--output={path}", "--chdir=/tmp", "--no-requeue")  # fmt: skip
+    there = (*place.options, *slurm.own_turn(), f"--nodelist={node.name}", slurm.memory_option((node.name,)))
+    options = (*there, "--ntasks=1", "--time=2", f"--job-name={slurm.job_name}", f"--output={path}", "--chdir=/tmp",
+               "--no-requeue")  # fmt: skip
     number, refused = submit(slurm.controller, who, options, script=SCRIPT)
     if refused and who.name == NOBODY:
         raise DoesNotApply(f"Slurm takes no job of {NOBODY} for {node.name}: {refused}")
@@ -113,11 +73,12 @@ def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
     for wait in (0.2, 0.4, 0.8, *[1.0] * WAIT_SECONDS):
         time.sleep(wait)
         found = (states(slurm.controller, (number,)) or {}).get(number, found)
-        if found.state in ENDED:
+        if found.state in ENDED or is_limit(found.reason):
             break
     output, _ = read(node, who, path) if found.state in ENDED else ("", "")
     if found.state in WAITING:
-        pytest.skip(f"the batch job of {who.name} waits for {node.name} since {WAIT_SECONDS} s ({found.reason}).")
+        slurm.busy[node.name] = f"the batch job of {who.name} waited for {node.name} ({found.reason})."
+        pytest.skip(slurm.busy[node.name])
     if found.state == "COMPLETED":
         return ""
     words = f": {output.strip().rpartition(chr(10))[2]}" if output.strip() else ""
@@ -207,9 +168,12 @@ def side_by_side(
 
     Raises AssertionError if Slurm did not run them; skips without room for both.
     """
-    record = slurm.node_as_found(node)
-    if int(record["CPUTot"]) < 2 * int(record["ThreadsPerCore"]):
+    record = slurm.node(node)
+    of_two_cores = 2 * int(record["ThreadsPerCore"])
+    if int(record["CPUTot"]) < of_two_cores:
         raise DoesNotApply(f"{node} has only one core")
+    if int(record["CPUTot"]) - int(record["CPUAlloc"]) < of_two_cores and slurm.others_on((node,)):
+        pytest.skip(f"{node} has no room for two small jobs beside other jobs.")
     mark = f"pair-{secrets.token_hex(4)}"
     script = BOTH.format(states=line_of(commands.own_states(slurm.job_name)), mark=mark) + command
     with ThreadPoolExecutor(max_workers=2) as pool:

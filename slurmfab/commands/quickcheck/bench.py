@@ -16,7 +16,8 @@ from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.hosts import CheckedHost, Opener, line_of
 from slurmfab.commands.checks.places import Place
 from slurmfab.commands.checks.slurm import SMALL_MEMORY, Slurm, job_words
-from slurmfab.commands.checks.user_jobs import Person, read_output
+from slurmfab.commands.checks.submitters import Person
+from slurmfab.commands.checks.user_jobs import read_output
 from slurmfab.core.impact.drift_kinds import acceptance
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.states import records

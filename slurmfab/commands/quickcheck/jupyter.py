@@ -11,7 +11,7 @@ import pytest
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.jupyter import Jupyter
 from slurmfab.commands.checks.hosts import last_object, opened
-from slurmfab.commands.checks.user_jobs import Person, person
+from slurmfab.commands.checks.submitters import Person, person
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.core.user_guide.offer import offer
 from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_TICKET

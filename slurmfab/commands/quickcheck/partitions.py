@@ -18,7 +18,8 @@ from slurmfab.commands.checks.places import PRIVILEGED, Place, names, places_of
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.commands.checks.slurm import WAIT_SECONDS
-from slurmfab.commands.checks.user_jobs import BAD_ENDS, Person, person, states, submit
+from slurmfab.commands.checks.submitters import Person, person
+from slurmfab.commands.checks.user_jobs import BAD_ENDS, states, submit
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.commands.quickcheck.lines import Line
 from slurmfab.on_hosts.agent.client.commands import JobState

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.commands.checks.user_jobs import Person
+from slurmfab.commands.checks.submitters import Person
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.commands.quickcheck.containers import WAYS, by_image, ways
 

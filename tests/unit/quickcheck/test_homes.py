@@ -14,7 +14,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
 from slurmfab.commands.checks.shell import CommandResult
-from slurmfab.commands.checks.user_jobs import Person
+from slurmfab.commands.checks.submitters import Person
 from slurmfab.commands.quickcheck import basics
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.on_hosts.agent.client.commands import JobState

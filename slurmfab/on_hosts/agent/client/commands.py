@@ -329,12 +329,12 @@ def reserve_idle(name: str, user: str, node: str, minutes: int) -> Command:
             "StartTime=now", "Duration=%d" % minutes)  # fmt: skip
 
 
-def reserve_turn(name: str, user: str, node: str, minutes: int) -> Command:
-    """Reserves a core of a node, so that jobs of a user pass those that wait, on any node: FLEX (scontrol(1)).
+def reserve_turn(name: str, users: str, node: str, minutes: int) -> Command:
+    """Reserves a core of a node, so that jobs of users pass those that wait, on any node: FLEX (scontrol(1)).
 
     A job with a reservation waits for no job without one (`_top_priority` in Slurm's source).
     """
-    return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + user, "Nodes=" + node,
+    return ("scontrol", "create", "reservation", "ReservationName=" + name, "Users=" + users, "Nodes=" + node,
             "CoreCnt=1", "StartTime=now", "Duration=%d" % minutes, "Flags=IGNORE_JOBS,FLEX")  # fmt: skip
 
 
