@@ -17,14 +17,20 @@ from slurmfab.cluster.slurm.software import JUPYTERHUB, NODE_EXPORTER, PROMETHEU
 
 ANY = ("*",)  # any address of the host
 LOOPBACK = ("127.0.0.1", "::1")
-STEP = "slurmstepd"  # the process of a job step, which waits for srun on a port of its own
+WITH_JOBS = "slurmd.service"  # where processes of jobs are with control groups of version 1
 UNITS = ("slurmctld", "slurmd", "slurmdbd")
 PULL_UNIT = "slurmfab-registry-pull"
 PAIR = 2  # words in a line that ps(1) prints
 
-ASK = "ss -Hlntup; echo; ps -eo pid=,unit=; echo; systemctl list-sockets --no-legend --no-pager --full"
-LISTENS = re.compile(r'^(tcp|udp)\s+\S+\s+\S+\s+\S+\s+(\S+):(\d+)\s+\S+\s+users:\(\("([^"]*)",pid=(\d+)', re.MULTILINE)
-"""A line of ss(8): protocol, address, port, and name and number of the first process."""
+ASK = (
+    "systemctl show --property=MainPID --value slurmd; echo; ss -Hlntup; echo; ps -eo pid=,unit=; echo; "
+    "systemctl list-sockets --no-legend --no-pager --full"
+)
+LISTENS = re.compile(r"^(tcp|udp)\s+\S+\s+\S+\s+\S+\s+(\S+):(\d+)\s+\S+\s+users:(\S.*)$", re.MULTILINE)
+"""A line of ss(8): protocol, address, port, and the processes."""
+
+PROCESS = re.compile(r'",pid=(\d+),')
+"""The number of one of these processes."""
 
 FOR_ANOTHER = re.compile(r"^(\S+):(\d+)\s+\S+\.socket\s+(\S+?)(?:@\S*)?\.service\b", re.MULTILINE)
 """A line of systemctl(1): address and port at which systemd listens for a unit that it starts then, and that unit."""
@@ -102,18 +108,17 @@ def misplaced(cluster: Cluster, lock: Lock, host: str, shown: str) -> tuple[List
 
 
 def listeners(shown: str) -> tuple[Listener, ...]:
-    """The ports at which processes of units listen, each once, without those of job steps."""
-    sockets, processes, waiting = [*shown.split("\n\n"), "", ""][:3]
-    units = dict(pair for line in processes.splitlines() if len(pair := line.split()) == PAIR)
+    """The ports at which processes of units listen, each once, without those of jobs."""
+    slurmd, sockets, processes, waiting = [*shown.split("\n\n"), "", "", ""][:4]
+    pairs = (pair for line in processes.splitlines() if len(pair := line.split()) == PAIR)
+    units = {pid: unit.removesuffix(".service") for pid, unit in pairs if unit != WITH_JOBS or pid == slurmd}
     started = {(plain(address), port): unit for address, port, unit in FOR_ANOTHER.findall(waiting)}
-    found = (
-        Listener(
-            started.get((plain(address), port), "") if pid == "1" else units.get(pid, "").removesuffix(".service"),
-            *(protocol, plain(address), int(port)),
-        )
-        for protocol, address, port, name, pid in LISTENS.findall(sockets)
-        if name != STEP
-    )
+    found = []
+    for protocol, address, port, users in LISTENS.findall(sockets):
+        numbers = PROCESS.findall(users)
+        at = started.get((plain(address), port), "") if numbers[:1] == ["1"] else ""
+        unit = at or next((units[one] for one in numbers if one in units), "")
+        found.append(Listener(unit, protocol, plain(address), int(port)))
     return tuple(dict.fromkeys(found))
 
 

@@ -51,7 +51,7 @@ udp UNCONN 0 0   127.0.0.53%lo:53      0.0.0.0:*
 def test_a_daemon_when_it_listens_where_the_cluster_file_has_none_is_told(unit: str, line: str, told: str) -> None:
     whole = cluster(THREE_HOSTS + MORE)
     known = plan_input(whole, facts_of(whole, prepared))
-    shown = f'{RIGHT}{line} users:(("program",pid=13,fd=5))\n\n{PROCESSES.format(unit)}'
+    shown = f'13\n\n{RIGHT}{line} users:(("program",pid=13,fd=5))\n\n{PROCESSES.format(unit)}'
     assert " ".join(map(str, misplaced(whole, known.lock, "c1", shown))) == told
 
 
@@ -70,7 +70,7 @@ def test_a_socket_of_systemd_when_it_starts_such_a_daemon_is_told_as_the_daemons
 ) -> None:
     whole = cluster(f"{THREE_HOSTS}rest: c1\ndatabase: c1\n")
     known = plan_input(whole, facts_of(whole, prepared))
-    listening = f'tcp LISTEN 0 64 {address} 0.0.0.0:* users:(("systemd",pid=1,fd=5))\n\n 1 init.scope\n'
+    listening = f'0\n\ntcp LISTEN 0 64 {address} 0.0.0.0:* users:(("systemd",pid=1,fd=5))\n\n 1 init.scope\n'
     shown = f"{listening}\n/run/x.sock    x.socket    x.service\n{address}    {socket}\n"
     assert " ".join(map(str, misplaced(whole, known.lock, "c1", shown))) == told
 
@@ -88,12 +88,23 @@ def test_a_unit_of_a_capability_when_the_host_has_it_for_its_programs_alone_may_
 ) -> None:
     whole = cluster(THREE_HOSTS + MORE)
     known = plan_input(whole, facts_of(whole, prepared))
-    shown = f'tcp LISTEN 0 511 *:8000 *:* users:(("node",pid=13,fd=5))\n\n 13 {unit}.service\n'
+    shown = f'0\n\ntcp LISTEN 0 511 *:8000 *:* users:(("node",pid=13,fd=5))\n\n 13 {unit}.service\n'
     assert " ".join(map(str, misplaced(whole, known.lock, host, shown))) == told
 
 
-def test_a_step_of_a_job_when_it_waits_for_srun_is_no_daemon() -> None:
+@pytest.mark.parametrize(
+    ("users", "told"),
+    [
+        ('("slurmstepd",pid=13,fd=5)', ""),
+        ('("jupyter-lab",pid=14,fd=5)', ""),
+        ('("slurmd",pid=15,fd=5)', ""),
+        ('("slurmd",pid=10,fd=5)', "slurmd on *:40000"),
+        ('("slurmd",pid=15,fd=5),("slurmd",pid=10,fd=5)', "slurmd on *:40000"),
+    ],
+)
+def test_a_process_of_a_job_when_it_is_in_the_unit_of_slurmd_then_is_no_daemon(users: str, told: str) -> None:
     whole = cluster(THREE_HOSTS)
     known = plan_input(whole, facts_of(whole, prepared))
-    shown = 'tcp LISTEN 0 64 *:40000 *:* users:(("slurmstepd",pid=13,fd=5))\n\n 13 slurmd.service\n'
-    assert misplaced(whole, known.lock, "n1", shown) == ()
+    units = "".join(f" {number} slurmd.service\n" for number in (10, 13, 14, 15))
+    shown = f"10\n\ntcp LISTEN 0 64 *:40000 *:* users:({users})\n\n{units}"
+    assert " ".join(map(str, misplaced(whole, known.lock, "n1", shown))) == told
