@@ -183,11 +183,20 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "updates": _updates(),
         "conversion": _conversion(),
         "trial_jobs": core_schema.dict_schema(_LINE, _TEXT),
+        "user_jobs": _user_jobs(),
         "upgrade_rows": core_schema.dict_schema(_LINE, _COUNT),
         "upgrade": _upgrade(),
         "upgrade_offer": _upgrade_offer(),
         "usage": _usage(),
     }
+
+
+def _user_jobs() -> core_schema.CoreSchema:
+    """What came of batch jobs of a user (`slurmfab.on_hosts.agent.nodes.user_jobs.read`)."""
+    how = core_schema.literal_schema(["ran", "refused", "waited", "failed"])
+    path = core_schema.str_schema(pattern=r"^(?:/tmp/slurmfab-check-[0-9a-f]{6}-[0-9a-f]{8})?\z")
+    end = core_schema.tuple_schema([how, _LINE, path], strict=False)
+    return strict_object({"user": _LINE, "ends": core_schema.dict_schema(_LINE, end), "output": _TEXT}, {})
 
 
 def _updates() -> core_schema.CoreSchema:

@@ -359,6 +359,31 @@ def test_a_batch_job_when_slurmctld_and_slurmd_share_a_directory_then_runs_after
     wait_for(cluster.lab, job, "COMPLETED None")
 
 
+def test_a_deployment_when_it_leaves_users_scripts_unreadable_then_says_so_fails_and_leaves_nothing_behind(
+    deployed: Deployed,
+) -> None:
+    cluster, admin = deployed.imported.cluster, deployed.imported.admin
+    if cluster.kind != "one-place":
+        pytest.skip("it is played where slurmfab leaves the mode of slurmd's directory to the site")
+    text, before = admin.cluster_file.read_text(), cluster.jobs()
+    cluster.on("ctl", "chmod 0700 /var/spool/slurm")
+    admin.writes(text.replace("slurm_conf:\n", "slurm_conf:\n  EpilogMsgTime: 1500\n"))
+    done = ended(admin.slurmfab("deploy"), 1)
+    cluster.on("ctl", "chmod 0755 /var/spool/slurm")
+    assert re.search(
+        r"user-job:ctl: the batch job \d+ of \w+ is FAILED .*slurm_script: Permission denied\. Users have to be able"
+        r" to read their scripts in SlurmdSpoolDir: namei -l /var/spool/slurm there\. To try again: ",
+        words_of(done),
+    ), words_of(done)
+    assert "Next: fix the cause, then: slurmfab check-cluster --only jobs" in words_of(done), words_of(done)
+    assert "user-job:n1" not in words_of(done)
+    left = "ls /tmp | grep slurmfab-check; squeue -h -o %j | grep slurmfab-check; :"
+    assert [cluster.on(host, left) for host in cluster.hosts] == [""] * len(cluster.hosts)
+    assert cluster.jobs().processes == before.processes
+    admin.writes(text)
+    report(admin.slurmfab("deploy", "--json", "-"))
+
+
 ACCOUNTED = """
 unix_users: false
 database: {host: ctl}

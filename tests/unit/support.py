@@ -164,6 +164,8 @@ class FakeHosts:
             return (
                 {"daemon_errors": {"errors": [f"error: {request['unit']} of {host} cannot", "error: so it ends."]}},
             )
+        if request["op"] == "user-jobs":
+            return ({"user_jobs": {"user": "", "ends": {}, "output": ""}},)
         lines = []
         for outcome in self.outcomes(host, request):
             if not request["dry_run"] and outcome["id"] == self.vanishing.get(host):
@@ -217,7 +219,7 @@ class FakeHosts:
         """What a host was asked, in order: `facts`, `compare`, or the kinds of resources that it was to converge."""
         words = []
         for asked, request in self.requests:
-            if asked != host or request["op"] == "daemon-errors":
+            if asked != host or request["op"] in ("daemon-errors", "user-jobs"):
                 continue
             if request["op"] == "facts":
                 words.append("facts")

@@ -20,14 +20,13 @@ from slurmfab.base.errors import InputError, SlurmfabError
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.own_jobs import Place, place_for, places_of
 from slurmfab.commands.accept.results import FAILED, NO_FIGURE, NOT_STARTED, PASSED, TIMED_OUT, Result
 from slurmfab.commands.accept.wanted import PlannedRun, WantedFigure, WantedJob
 from slurmfab.commands.checks import node_state
-from slurmfab.commands.checks.hosts import CheckedHost, Opener, line_of
-from slurmfab.commands.checks.places import Place, place_for, places_of
+from slurmfab.commands.checks.hosts import CheckedHost, Opener, line_of, person
 from slurmfab.commands.checks.shell import SshShell
-from slurmfab.commands.checks.submitters import Person, person
-from slurmfab.commands.checks.user_jobs import ENDED, MOST_OUTPUT, WAITING, read_output, states, submit
+from slurmfab.commands.checks.user_jobs import read_output, states, submit
 from slurmfab.commands.quickcheck.bench import number
 from slurmfab.commands.quickcheck.gpus import asked as asked_gpus
 from slurmfab.commands.quickcheck.gpus import gpus_in
@@ -35,6 +34,7 @@ from slurmfab.core.impact.drift_kinds import acceptance as node_acceptance
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
 from slurmfab.on_hosts.agent.nodes.states import flags, records
+from slurmfab.on_hosts.agent.nodes.user_jobs import ENDED, MOST_OUTPUT, WAITING, Person
 
 POLL_SECONDS = (0.2, 5.0)  # how often the queue is read: at first, and later on
 

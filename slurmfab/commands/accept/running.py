@@ -18,9 +18,9 @@ from slurmfab.commands.accept.queue import GRACE_SECONDS, POLL_SECONDS, Attempt,
 from slurmfab.commands.accept.results import NOT_STARTED, Columns, Result, Verdict, columns
 from slurmfab.commands.accept.wanted import PlannedRun, WantedJob, planned_runs, wanted_jobs
 from slurmfab.commands.checks.hosts import CheckedHost, Opener, Shells, host_in, opener_of
-from slurmfab.commands.checks.user_jobs import WAITING
 from slurmfab.commands.quickcheck.running import nodes_of, require_slurmctld, sender_of, senders
 from slurmfab.core.engine import session
+from slurmfab.on_hosts.agent.nodes.user_jobs import WAITING
 
 WAIT = 10  # default minutes that a job waits for its start
 SHORTEST_WAIT = 10.0  # seconds that Slurm gets to start a job, also with `--wait 0`

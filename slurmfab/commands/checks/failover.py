@@ -22,10 +22,10 @@ from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.hosts import CheckedHost, Opener, host_in, line_of
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
-from slurmfab.commands.checks.submitters import Person
-from slurmfab.commands.checks.user_jobs import ANSWER_SECONDS, BAD_ENDS, asked, state, submit
+from slurmfab.commands.checks.user_jobs import asked, state, submit
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
+from slurmfab.on_hosts.agent.nodes.user_jobs import ANSWER_SECONDS, BAD_ENDS, Person
 
 GROUP = "failover"
 POLL_SECONDS = 0.3

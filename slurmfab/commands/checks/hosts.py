@@ -15,7 +15,7 @@ from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
 from testinfra.modules import modules
 
-from slurmfab.base.errors import HostError, SlurmfabError
+from slurmfab.base.errors import HostError, InputError, SlurmfabError
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks.shell import PATIENCE_SECONDS, SECONDS, Shell, SshShell, shortened
 from slurmfab.commands.checks.shell import CommandResult as ShellResult
@@ -27,6 +27,7 @@ from slurmfab.hosts.sudo_password import SudoPassword
 from slurmfab.hosts.transport import SshTransport
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
+from slurmfab.on_hosts.agent.nodes.user_jobs import Person
 
 Shells = Mapping[str, "Shell | HostError"]  # shells by host name; for a host without a shell, the error
 
@@ -131,6 +132,14 @@ def record_of(job: str, *fields: str) -> str:
     The job may have the number of an array that a crash has lost, whose tasks sacct would show as well.
     """
     return f"{line_of(commands.recorded(job, 'JobIDRaw', *fields))} | sed -n 's/^{job}|//p'"
+
+
+def person(host: CheckedHost, name: str) -> Person:
+    """A user of a host, by login name. Raises InputError if the host has no such user."""
+    fields = host.run("getent passwd %s", name).stdout.strip().split(":")
+    if len(fields) < 7:
+        raise InputError(f"--user {name}: there is no such user on {host.name}.")
+    return Person(name, fields[5])
 
 
 def last_words(done: CommandResult) -> str:

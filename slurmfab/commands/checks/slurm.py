@@ -8,22 +8,24 @@ import secrets
 import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
 import pytest
 from testinfra.backend.base import CommandResult
 
+from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.own_jobs import Place, ordinary_users, place_for
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.applies import DoesNotApply
-from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of
-from slurmfab.commands.checks.places import Place, place_for
-from slurmfab.commands.checks.submitters import Person, ordinary
+from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of, person
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.agent.nodes.states import record, records
+from slurmfab.on_hosts.agent.nodes.user_jobs import Person
 
 WAIT_SECONDS = 45
 """Seconds that a test job may wait for resources: where users' jobs wait, the backfill scheduler starts it, and that
@@ -320,7 +322,10 @@ class Slurm:
     @cached_property
     def ordinary(self) -> Person | None:
         """The user whose job stands for those of all users; `None` if there is none who may run jobs."""
-        return ordinary(self.cluster, self.controller)
+        for name in ordinary_users(self.cluster):
+            with suppress(InputError):
+                return person(self.controller, name)
+        return None
 
     def own_turn(self) -> tuple[str, ...]:
         """The option of srun that lets test jobs pass jobs of users that wait; empty if none waits, or Slurm refuses.

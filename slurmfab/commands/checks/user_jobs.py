@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shlex
-import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,32 +12,26 @@ from testinfra.backend.base import CommandResult
 
 from slurmfab.base.errors import HostError
 from slurmfab.cluster.inventory.loading import Inventory
+from slurmfab.cluster.inventory.own_jobs import NOBODY, place_for
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, Opener, last_words, line_of, opened
-from slurmfab.commands.checks.node_state import is_limit
-from slurmfab.commands.checks.places import place_for
 from slurmfab.commands.checks.shell import NoAnswer
 from slurmfab.commands.checks.slurm import WAIT_SECONDS, Slurm
-from slurmfab.commands.checks.submitters import NOBODY, Person
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
-
-SUBMIT_SECONDS = 30  # time limit of sbatch
-READ_SECONDS = 20  # time limit for reading a job's output on its host
-MOST_OUTPUT = 4 * 1024 * 1024  # bytes at the end of a job's output that are read
-
-ANSWER_SECONDS = 4
-"""Time limit in seconds of one query. Slurm's commands wait up to half of SlurmctldTimeout for a backup that is taking
-over (`slurm_send_recv_controller_msg` in Slurm's source), so they are stopped and run again."""
-
-WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
-"""States of a job that has not started."""
-
-BAD_ENDS = frozenset({"CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "PREEMPTED",
-                      "DEADLINE", "REVOKED", "GONE"})  # fmt: skip
-"""States of a job that ended without completing, and `GONE`."""
-
-ENDED = BAD_ENDS | {"COMPLETED"}
+from slurmfab.on_hosts.agent.nodes.user_jobs import (
+    ANSWER_SECONDS,
+    FAILED,
+    REFUSED,
+    SUBMIT_SECONDS,
+    WAITED,
+    Person,
+    batch_jobs,
+    no_room,
+    number_of,
+    preempts,
+    reading,
+)
 
 ALONE = "slurmfab-check-alone"  # output of a job that did not see the other job start
 TRIES = 100  # how often a job looks for the other job, every 0.2 s: longer than the other may wait for its resources
@@ -50,39 +43,33 @@ BOTH = (
 """Waits until both jobs with this comment have started, so that each keeps its resources until then."""
 
 
-SCRIPT = "#!/bin/sh\nsrun --ntasks=1 --mpi=none --input=none true && id -un\n"
-"""A batch job with a step; the output is the user's name."""
-
-
 def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
-    """Run `SCRIPT` on a node as a user; why it failed, or empty. Skips without room, and where a limit holds it."""
+    """Run a batch job with a step on a node as a user; why it failed, or empty.
+
+    Skips without room, where a job might stop others, and where a limit holds it.
+    """
     slurm.need_room(node.name)
-    place, path = place_for(slurm.cluster, who.name, (node.name,)), f"/tmp/{slurm.job_name}-{secrets.token_hex(4)}"  # noqa: S108
+    place = place_for(slurm.cluster, who.name, (node.name,))
     if place is None:
         raise DoesNotApply(f"no partition has {node.name}")
+    if why := no_room(slurm.node(node.name), preempts(slurm.controller.as_found.ask(line_of(commands.SHOW_CONFIG)))):
+        pytest.skip(f"{node.name}: {why}.")
     slurm.has_run_jobs = True
-    there = (*place.options, *slurm.own_turn(), f"--nodelist={node.name}", slurm.memory_option((node.name,)))
-    options = (*there, "--ntasks=1", "--time=2", f"--job-name={slurm.job_name}", f"--output={path}", "--chdir=/tmp",
-               "--no-requeue")  # fmt: skip
-    number, refused = submit(slurm.controller, who, options, script=SCRIPT)
-    if refused and who.name == NOBODY:
-        raise DoesNotApply(f"Slurm takes no job of {NOBODY} for {node.name}: {refused}")
-    if refused:
-        pytest.skip(f"Slurm takes no job of {who.name} for {node.name}: {refused}")
-    found = JobState("")
-    for wait in (0.2, 0.4, 0.8, *[1.0] * WAIT_SECONDS):
-        time.sleep(wait)
-        found = (states(slurm.controller, (number,)) or {}).get(number, found)
-        if found.state in ENDED or is_limit(found.reason):
-            break
-    output, _ = read(node, who, path) if found.state in ENDED else ("", "")
-    if found.state in WAITING:
-        slurm.busy[node.name] = f"the batch job of {who.name} waited for {node.name} ({found.reason})."
-        pytest.skip(slurm.busy[node.name])
-    if found.state == "COMPLETED":
-        return ""
-    words = f": {output.strip().rpartition(chr(10))[2]}" if output.strip() else ""
-    return f"the batch job {number} of {who.name} is {found.state} (exit code {found.code}){words}"
+
+    def ask(line: str, stdin: str) -> tuple[int, str, str]:
+        done = slurm.controller.run(line, stdin=stdin, seconds=SUBMIT_SECONDS + 10)
+        return done.rc, str(done.stdout), str(done.stderr)
+
+    options = {node.name: (*place.options, *slurm.own_turn(), slurm.memory_option((node.name,)))}
+    end = batch_jobs(ask, who, options, slurm.job_name, WAIT_SECONDS)[node.name]
+    output = read(node, who, end.path)[0] if end.path else ""
+    if end.how == REFUSED and who.name == NOBODY:
+        raise DoesNotApply(f"Slurm takes no job of {NOBODY} for {node.name}: {end.text}")
+    if end.how == REFUSED:
+        pytest.skip(f"Slurm takes no job of {who.name} for {node.name}: {end.text}")
+    if end.how == WAITED:
+        pytest.skip(f"the batch job of {who.name} on {node.name}: {end.text}.")
+    return end.told(output) if end.how == FAILED else ""
 
 
 def submit(
@@ -104,10 +91,7 @@ def submit(
         # The directory may be closed to root.
         command = ("sh", "-c", f"cd {shlex.quote(directory)} && exec {shlex.join(command)}")
     done = host.run(who.line(*variables, *command), stdin=script, seconds=seconds + 10)
-    number = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
-    if done.rc:
-        return "", last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
-    return (number, "") if commands.is_job_id(number) else ("", f"sbatch printed no job ID: {number[:80]!a}")
+    return number_of(done.rc, str(done.stdout), str(done.stderr))
 
 
 def asked(host: CheckedHost, command: Sequence[str], seconds: int = ANSWER_SECONDS) -> CommandResult:
@@ -133,11 +117,8 @@ def state(host: CheckedHost, number: str) -> JobState:
 
 def read(host: CheckedHost, who: Person, path: str) -> tuple[str, str]:
     """Read the end of a user's file on a host, and remove it; its text, and why it cannot be read, if so."""
-    name = shlex.quote(path)
-    # Its owner may have put a FIFO or an endless file in its place.
-    end = f"test -f {name} && timeout {READ_SECONDS} tail -c {MOST_OUTPUT} -- {name} && rm -f -- {name}"
     try:
-        done = host.run(who.line("sh", "-c", end))
+        done = host.run(reading(who, path))
     except NoAnswer as error:
         return "", error.reason
     if done.rc == 0:

@@ -12,12 +12,12 @@ import pytest
 from slurmfab.base.errors import HostError
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
-from slurmfab.commands.checks.hosts import opened
-from slurmfab.commands.checks.submitters import Person, person
+from slurmfab.commands.checks.hosts import opened, person
 from slurmfab.commands.checks.test_jobs import hostname, widest_partition
 from slurmfab.commands.checks.user_jobs import read, submit
 from slurmfab.commands.quickcheck import batch
 from slurmfab.commands.quickcheck.bench import Bench
+from slurmfab.on_hosts.agent.nodes.user_jobs import Person
 
 SHOWN = ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NTASKS", "CUDA_VISIBLE_DEVICES", "TMPDIR")
 ENVIRONMENT = (

@@ -12,9 +12,10 @@ from slurmfab.base.program_name import FAB
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.hosts import opened, record_of
 from slurmfab.commands.checks.slurm import LIMIT_SECONDS
-from slurmfab.commands.checks.user_jobs import ENDED, WAITING, state, submit
+from slurmfab.commands.checks.user_jobs import state, submit
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.on_hosts.agent.client.commands import JobState
+from slurmfab.on_hosts.agent.nodes.user_jobs import ENDED, WAITING
 
 POLL_SECONDS = 0.1
 SUSPICIOUS_SECONDS = 8

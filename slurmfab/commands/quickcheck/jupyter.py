@@ -10,10 +10,10 @@ import pytest
 
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.jupyter import Jupyter
-from slurmfab.commands.checks.hosts import last_object, opened
-from slurmfab.commands.checks.submitters import Person, person
+from slurmfab.commands.checks.hosts import last_object, opened, person
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.core.user_guide.offer import offer
+from slurmfab.on_hosts.agent.nodes.user_jobs import Person
 from slurmfab.on_hosts.programs.jupyter.places import JUPYTER_TICKET
 
 MORE_SECONDS = 60  # for the login, the start of the server and the cell, beside the job's wait

@@ -12,17 +12,18 @@ import pytest
 from slurmfab.base.errors import HostError, InputError
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Partition
+from slurmfab.cluster.inventory.own_jobs import PRIVILEGED, Place, names, places_of
 from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks import node_state
-from slurmfab.commands.checks.places import PRIVILEGED, Place, names, places_of
+from slurmfab.commands.checks.hosts import person
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.commands.checks.slurm import WAIT_SECONDS
-from slurmfab.commands.checks.submitters import Person, person
-from slurmfab.commands.checks.user_jobs import BAD_ENDS, states, submit
+from slurmfab.commands.checks.user_jobs import states, submit
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.commands.quickcheck.lines import Line
 from slurmfab.on_hosts.agent.client.commands import JobState
+from slurmfab.on_hosts.agent.nodes.user_jobs import BAD_ENDS, Person
 
 CHECK = "partitions"
 POLL_SECONDS = 0.3

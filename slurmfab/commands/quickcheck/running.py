@@ -17,11 +17,10 @@ from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.checks.hosts import CheckedHost, Opener, Shells, host_in, opener_of
+from slurmfab.commands.checks.hosts import CheckedHost, Opener, Shells, host_in, opener_of, person
 from slurmfab.commands.checks.plugin import explained
 from slurmfab.commands.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.commands.checks.slurm import ping
-from slurmfab.commands.checks.submitters import person
 from slurmfab.commands.checks.wanted import with_logs
 from slurmfab.commands.quickcheck.basics import chosen as with_scratch
 from slurmfab.commands.quickcheck.basics import environment, homes, modules, scratch, two_nodes

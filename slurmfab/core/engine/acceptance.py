@@ -1,4 +1,4 @@
-"""Acceptance of new nodes: a test job runs on each before Slurm starts users' jobs there."""
+"""Jobs at the end of a deployment: one on each new node before Slurm starts users' jobs there, and then a user's."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import time
 from dataclasses import replace
 
 from slurmfab.base.errors import HostError
+from slurmfab.base.folding import fold_texts
+from slurmfab.base.grouping import grouped
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock, with_host
-from slurmfab.cluster.inventory.own_jobs import partition_of_own_jobs
+from slurmfab.cluster.inventory.own_jobs import NOBODY, ordinary_users, partition_of_own_jobs, place_for
 from slurmfab.core.engine.actor import stamp
-from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.report import USER_JOBS, Step
 from slurmfab.core.engine.requests import request_apply
 from slurmfab.core.engine.run import Run
+from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.core.resource import CHANGED, FAILED, Outcome
+from slurmfab.on_hosts.agent.nodes import user_jobs
 from slurmfab.on_hosts.agent.nodes.acceptance import HOSTNAME, NodeAcceptance
 
 TRIAL = "trial"  # name of the phase in reports
+TO_TRY = f"{FAB} check-cluster --only jobs"
+MOST_TRIED = 64  # how many nodes have a batch job of a user
+MOST_USERS = 16  # how many users of the cluster file the controller is asked for
 
 
 def accept_new_nodes(run: Run) -> None:
@@ -75,3 +82,66 @@ def outcome_of(node: str, verdict: Outcome) -> Outcome:
     found = texts[0] if texts else verdict.message
     advice = f"Repair the node, then run {FAB} deploy to test it again; to remove it: {FAB} remove-node {node}."
     return Outcome(name, FAILED, message=f"left drained, since its test job failed: {found}. {advice}")
+
+
+def prove_user_jobs(run: Run) -> None:
+    """Run a batch job of an ordinary user on each node that the run may have changed; a step for each that fails.
+
+    What ran before may fail after a change of a directory's owner, and neither daemons nor jobs of the slurm user show
+    it. All nodes are tried if the controller was changed. A run without changes starts no job. Where none can run now,
+    the user is told what was not tried.
+    """
+    cluster = run.inventory.cluster
+    changed = {step.host for step in run.steps if step.with_status(CHANGED)}
+    nodes = run.remaining(
+        node for node in cluster.compute_nodes if node in run.hosts and changed & {node, cluster.controller}
+    )[:MOST_TRIED]
+    everybody = ordinary_users(cluster)
+    users = [
+        (user, grouped((place.options, node) for node in nodes if (place := place_for(cluster, user, (node,)))))
+        for user in dict.fromkeys((*everybody[:MOST_USERS], *everybody[-1:]))
+    ]
+    if not nodes or not users:
+        return
+    run.progress.begin(USER_JOBS, nodes)
+    begun = time.monotonic()
+    request = {"op": "user-jobs", "users": [[user, [*rows.items()]] for user, rows in users]}
+    try:
+        told = answer_value(run.controller, run.transport.call(run.controller, request), "user_jobs")
+    except HostError as error:
+        run.progress.line(f"No batch job of a user was run: {error}")
+        return
+    if told["user"] not in everybody:
+        return
+    not_run = []
+    for node in nodes:
+        end = user_jobs.End(*told["ends"].get(node, (user_jobs.RAN,)))
+        known, output = output_of(run, node, told["user"], end.path) if end.path else (True, "")
+        if end.how == user_jobs.FAILED and known:
+            step = Step(
+                USER_JOBS,
+                node,
+                (Outcome(f"user-job:{node}", FAILED, message=f"{end.told(output)}. To try again: {TO_TRY}."),),
+                time.monotonic() - begun,
+            )
+            run.record_steps(step)
+            run.progress.host_done(node, step)
+            continue
+        run.progress.host_done(node)
+        # Whoever is nobody may be refused for good.
+        is_news = end.how == user_jobs.WAITED or (end.how == user_jobs.REFUSED and told["user"] != NOBODY)
+        if is_news:
+            not_run.append((node, (end.text,)))
+    for group in fold_texts(not_run):
+        why = ", ".join(group.texts)
+        run.progress.line(f"{group.hostlist}: no batch job of a user was tried there ({why}); later: {TO_TRY}.")
+
+
+def output_of(run: Run, node: str, user: str, path: str) -> tuple[bool, str]:
+    """Whether a node knows a user, and the output of a job there, which is removed; empty where it tells none."""
+    request = {"op": "user-jobs", "user": user, "path": path}
+    try:
+        told = answer_value(node, run.transport.call(node, request), "user_jobs")
+    except HostError:
+        return True, ""
+    return bool(told["user"]), told["output"]

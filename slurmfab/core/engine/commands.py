@@ -137,7 +137,7 @@ def show_phases(output: Output) -> None:
 
 
 def deploy_and_accept(run: Run) -> None:
-    """Deploy, then run a test job on each new node and let the nodes that pass into service."""
+    """Deploy, run a test job on each new node and let those that pass into service, and then batch jobs of a user."""
     ask_and_load(run)
     from slurmfab.core.engine import acceptance
     from slurmfab.core.engine import converge as deployment
@@ -145,6 +145,7 @@ def deploy_and_accept(run: Run) -> None:
     deployment.deploy(run)
     if run.takes("new nodes"):
         acceptance.accept_new_nodes(run)
+    acceptance.prove_user_jobs(run)
 
 
 def plan(cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output) -> int:

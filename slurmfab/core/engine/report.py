@@ -44,6 +44,8 @@ UNKNOWN = "unknown"  # the status of the resource at work on a host when the hos
 WITHOUT_FOLLOWERS = ("ssh-login:", "person-home:", "authorized-keys:", "lost-jobs:")
 """The beginnings of ids of resources that nothing depends on: a host where one fails stays in the run."""
 
+USER_JOBS = "user jobs"  # the phase of batch jobs of a user, at the end of a deployment
+
 DIFFERS = "differs"  # the status of a resource that differs from what is wanted and that a deployment does not change
 
 shows(

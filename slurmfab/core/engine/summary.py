@@ -9,7 +9,7 @@ from slurmfab.base.exit_codes import DONE
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
-from slurmfab.core.engine.report import NOT_DEPLOYING, UNKNOWN, Report, failures
+from slurmfab.core.engine.report import NOT_DEPLOYING, UNKNOWN, USER_JOBS, Report, failures
 from slurmfab.core.impact.approvals import DeployOptions
 from slurmfab.on_hosts.agent.core.resource import WOULD_CHANGE
 
@@ -49,7 +49,10 @@ def summary(report: Report) -> str:
 
 def next_step(report: Report, path: Path) -> str:
     """What to do after a run, in a line; empty where nothing is left to do."""
-    if report.failed_hosts or any(step.has_failed for step in report.steps):
+    failed = {step.phase for step in report.steps if step.has_failed}
+    if failed == {USER_JOBS} and not report.failed_hosts:
+        return f"Next: fix the cause, then: {command_for('check-cluster --only jobs', path)}"
+    if report.failed_hosts or failed:
         if report.failed_hosts and not report.only and report.command not in (*NOT_DEPLOYING, "rollback"):
             return f"Next: fix the cause, then continue with these hosts: {command_for('deploy --retry-failed', path)}"
         return "Next: fix the cause, then run the same command again; it continues where it stopped."

@@ -30,6 +30,7 @@ another:
     {"op": "upgrade-rows", ...} -> {"upgrade_rows": {...}}, {"done": true}
     {"op": "conversion", ...} -> {"conversion": {...}}, {"done": true}
     {"op": "trial-jobs", ...} -> {"trial_jobs": {...}}, {"done": true}
+    {"op": "user-jobs", ...} -> {"user_jobs": {...}}, {"done": true}
     {"op": "upgrade", ...}  -> {"upgrade": {...}}, {"done": true}
     {"op": "upgrade-offer", ...} -> {"upgrade_offer": {...}}, {"done": true}
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
@@ -250,6 +251,7 @@ MODULE_OF = {
     "upgrade-rows": "upgrade.proved_dump",
     "conversion": "upgrade.conversion",
     "trial-jobs": "upgrade.trial_jobs",
+    "user-jobs": "nodes.user_jobs",
     "upgrade": "upgrade.reading",
     "upgrade-offer": "upgrade.offer",
     "updates": "upgrade.host_updates",

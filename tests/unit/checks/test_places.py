@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.cluster.inventory import loading
-from slurmfab.commands.checks.places import Place, place_for
+from slurmfab.cluster.inventory.own_jobs import Place, place_for
 
 CLUSTER = """
 cluster: tiny

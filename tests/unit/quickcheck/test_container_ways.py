@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.commands.checks.submitters import Person
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.commands.quickcheck.containers import WAYS, by_image, ways
+from slurmfab.on_hosts.agent.nodes.user_jobs import Person
 
 USERS = "users: [{name: ann, uid: 2001}, {name: bob, uid: 2002}]\n"
 

@@ -14,10 +14,10 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
 from slurmfab.commands.checks.shell import CommandResult
-from slurmfab.commands.checks.submitters import Person
 from slurmfab.commands.quickcheck import basics
 from slurmfab.commands.quickcheck.bench import Bench
 from slurmfab.on_hosts.agent.client.commands import JobState
+from slurmfab.on_hosts.agent.nodes.user_jobs import Person
 
 FILE = "homes: /home\nmounts: [{path: /home, source: 'nas:/home', type: nfs4}]\n"
 ANN = "ann:x:2000:2000::/home/ann:/bin/bash\n"

@@ -22,11 +22,11 @@ from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.commands.checks.hosts import Shells
 from slurmfab.commands.checks.node_state import LOGS
 from slurmfab.commands.checks.shell import CommandResult
-from slurmfab.commands.checks.submitters import Person
 from slurmfab.commands.quickcheck.containers import call
 from slurmfab.commands.quickcheck.gpus import counted, gpus_in
 from slurmfab.commands.quickcheck.lines import Line, Summary
 from slurmfab.commands.quickcheck.running import QuickcheckOptions, quickcheck
+from slurmfab.on_hosts.agent.nodes.user_jobs import Person
 
 CLUSTER = """
 cluster: tiny
