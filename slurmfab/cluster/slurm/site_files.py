@@ -53,6 +53,11 @@ def readers(name: str) -> tuple[str, ...]:
     return READERS.get(name, ())
 
 
+def is_for_controllers(name: str) -> bool:
+    """Whether slurmctld alone reads a file."""
+    return name in ("job_submit.lua", "burst_buffer.lua") or readers(name) == (SLURMCTLD,)
+
+
 def is_served(name: str, version: SlurmVersion) -> bool:
     """Whether slurmctld serves a file to configless nodes, which then need none of their own."""
     return name in _SERVED and (version.major, version.minor) >= _SERVED[name]

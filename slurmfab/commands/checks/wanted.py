@@ -100,7 +100,7 @@ def site_files(inventory: Inventory, host: str) -> dict[str, str]:
     files = slurm_files.read(cluster.slurm_files, inventory.path.parent)
     facts = HostFacts(cluster.controller, "", "", "", slurm_versions={"slurmctld": lock.slurm})
     plan_input = PlanInput(cluster, lock, {cluster.controller: facts}, slurm_files=files)
-    there = phase.wanted(plan_input, not cluster.fetches(host))
+    there = phase.wanted(plan_input, not cluster.fetches(host), "controller" in cluster.roles(host))
     return {file.name: digest(file.text) for file in there}
 
 

@@ -9,6 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 END = "END_OF_FILE"
+HEADER = re.compile(
+    r"(Made by slurmfab from the cluster file[^;\n]{0,80}); edits here are overwritten(?:, except [^.\n]{0,120})?"
+)
+"""What slurmfab's files say at their beginning, and what is no longer so where no deployment comes."""
+
+EJECTED = r"\1, and ejected: edits here stay"
 _SURROGATE = re.compile("[\ud800-\udfff]")  # stands for a byte that is not UTF-8
 
 
@@ -36,6 +42,7 @@ class Script:
 
 def here(command: str, text: str) -> list[str]:
     """A command with a text as its standard input, in base64 if a here-document cannot have it."""
+    text = HEADER.sub(EJECTED, text, count=1)
     lines = text.split("\n")
     is_plain = not lines[-1] and END not in lines and is_utf8(text)
     if text and is_plain:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import PROGRAMS
 from slurmfab.cluster.inventory.slurm_files import LARGEST_FILE, LARGEST_SUM, MOST_FILES, NAME
+from slurmfab.cluster.slurm.site_files import is_for_controllers, is_served
 from slurmfab.commands.import_cluster.found import FoundFile
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 
@@ -76,6 +77,11 @@ def carried(old: OldCluster) -> Carried:
                 for name, by_host in names.items()
                 if (name in taken or left.get(name) in EXPECTED)
                 and (remark := about_others(old, name, by_host, chosen[name]))
+            ),
+            *(
+                f"{path_text(old, name)} comes to {fold(hosts)}, too, with a deployment, unless keep_files is set."
+                for name in taken
+                if (hosts := lacking(old, name, names[name]))
             ),
         ),
     )
@@ -147,6 +153,17 @@ def beyond(taken: Mapping[str, FoundFile]) -> Iterator[str]:
         total += len(bytes_of(file))
         if number >= MOST_FILES or total > LARGEST_SUM:
             yield name
+
+
+def lacking(old: OldCluster, name: str, by_host: Mapping[str, FoundFile]) -> list[str]:
+    """The hosts that have no file of this name, and get it."""
+    if is_for_controllers(name):
+        return []
+    return [
+        host
+        for host, found in old.found.hosts.items()
+        if host not in by_host and not (found.configless and is_served(name, old.version))
+    ]
 
 
 def about_others(old: OldCluster, name: str, by_host: Mapping[str, FoundFile], chosen: FoundFile | None) -> str:

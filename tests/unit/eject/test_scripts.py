@@ -54,6 +54,13 @@ def test_of_an_example_then_nothing_is_left_out_but_the_names_that_the_site_give
     assert ("do not make" in made.files["README.md"]) is bool(unsaid)
 
 
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_files_of_an_example_then_do_not_say_that_edits_are_overwritten(example: str) -> None:
+    made = "".join(ejected(example).files.values())
+    assert "edits here are overwritten" not in made
+    assert "Made by slurmfab from the cluster file, and ejected: edits here stay.\n" in made
+
+
 def test_a_kind_without_commands_then_is_named_with_its_hosts() -> None:
     wanted = planned("plain")
     plan = make_plan(wanted, wanted.cluster.hosts)

@@ -384,6 +384,14 @@ def test_a_file_of_the_controllers_comes_along_whatever_a_node_has_of_that_name(
     assert [*including.files] == ["slurm_files/topology.conf"]
 
 
+def test_a_file_of_the_controllers_alone_then_is_told_where_it_comes_to_and_what_slurmctld_reads_stays_there() -> None:
+    script = conf("job_submit.lua", "return 0\n")
+    one = taken(BASE + "JobSubmitPlugins=lua\n", files={"ctl": (script, conf("mpi.conf", "a\n"))})
+    assert {*one.files} == {"slurm_files/job_submit.lua", "slurm_files/mpi.conf"}
+    assert about(one, "/etc/slurm/mpi.conf comes to n[1-2], too, with a deployment")
+    assert about(one, "job_submit.lua") == []
+
+
 def test_a_job_submit_script_that_nothing_reads_stays_where_it_is() -> None:
     one = taken(files={"ctl": (conf("job_submit.lua", "return 0\n"),)})
     assert one.files == {}

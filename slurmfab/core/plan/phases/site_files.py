@@ -9,7 +9,7 @@ from __future__ import annotations
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.cluster.inventory.slurm_files import SiteFile
 from slurmfab.cluster.slurm.job_submit_script import SCRIPT
-from slurmfab.cluster.slurm.site_files import is_served, readers
+from slurmfab.cluster.slurm.site_files import is_for_controllers, is_served, readers
 from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import Resource
@@ -25,7 +25,7 @@ def written_in(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 
 def written(plan_input: PlanInput, host: str, *, has_own_files: bool) -> tuple[Resource, ...]:
     """The site's files that a host writes, if not for itself (`has_own_files`), for slurmctld to serve."""
-    files = wanted(plan_input, has_own_files)
+    files = wanted(plan_input, has_own_files, "controller" in plan_input.cluster.roles(host))
     values = tuple((one.name, one.text, one.mode) for one in files)
     return tuple(SiteFiles(folder, values) for folder in written_in(plan_input, host) if files)
 
@@ -42,8 +42,9 @@ def former(plan_input: PlanInput, host: str, *, has_own_files: bool, read_by_dae
     before = plan_input.facts[writer].written_site_files if writer in plan_input.facts else ()
     if not before:
         return ()
-    kept = {file.name for file in wanted(plan_input, has_own_files)}
-    if plan_input.cluster.explains_refusals and "controller" in plan_input.cluster.roles(host):
+    is_controller = "controller" in plan_input.cluster.roles(host)
+    kept = {file.name for file in wanted(plan_input, has_own_files, is_controller)}
+    if plan_input.cluster.explains_refusals and is_controller:
         kept.add(SCRIPT)  # slurmfab's own has its place
     gone = tuple(name for name in before if name not in kept and bool(readers(name)) == read_by_daemons)
     links = tuple(Absent(f"{SLURM_DIRECTORY}/{name}") for name in gone) if shared else ()
@@ -58,11 +59,10 @@ def fetched(plan_input: PlanInput) -> tuple[Resource, ...]:
 
 
 @once
-def wanted(plan_input: PlanInput, has_own_files: bool) -> tuple[SiteFile, ...]:
+def wanted(plan_input: PlanInput, has_own_files: bool, is_controller: bool) -> tuple[SiteFile, ...]:
     """The site's files on hosts with files of their own, or on those that fetch what slurmctld serves."""
-    if has_own_files:
-        return plan_input.site_files
-    return tuple(file for file in plan_input.site_files if not is_served(file.name, plan_input.slurm_version))
+    there = (one for one in plan_input.site_files if is_controller or not is_for_controllers(one.name))
+    return tuple(one for one in there if has_own_files or not is_served(one.name, plan_input.slurm_version))
 
 
 @once

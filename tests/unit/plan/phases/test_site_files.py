@@ -53,6 +53,15 @@ def test_files_are_on_every_host_before_slurms_own(host: str) -> None:
     assert kinds.index("site-files") < kinds.index("slurm-files")
 
 
+def test_a_file_that_slurmctld_alone_reads_is_on_controllers_and_what_slurmfab_wrote_elsewhere_goes() -> None:
+    files = (SiteFile("job_submit.lua", "return 0\n"), SiteFile("mpi.conf", "a\n"))
+    names = "slurm_files: {job_submit.lua: a, mpi.conf: b}\nslurm_conf: {JobSubmitPlugins: lua}\n"
+    wanted = planned(names, files, written_site_files=("job_submit.lua", "mpi.conf"))
+    kept = {host: [(one.files, one.gone) for _, one in of_kind(wanted, host, "site-files")] for host in ("c1", "n1")}
+    both, alone = tuple(map(tuple, files)), (tuple(files[1]),)
+    assert kept == {"c1": [(both, ())], "n1": [(alone, ()), ((), ("job_submit.lua",))]}
+
+
 def test_only_files_that_daemons_read_at_their_start_are_watched() -> None:
     wanted = planned()
     assert watches(wanted, "c1", "slurmctld") == {"slurm.conf", "gres.conf", "topology.conf"}
