@@ -117,12 +117,15 @@ LONGEST = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the lab files that rest, unless files were named; skip lab tests on machines that can run no lab."""
+    """Leave out the lab files that rest, unless files were named; skip what needs a lab, or root."""
     if not any(".py" in word for word in config.args):
         resting = {item for item in items if is_resting(item.path.stem, item.nodeid, os.environ[TURN])}
         items[:] = [item for item in items if item not in resting]
         config.hook.pytest_deselected(items=[*resting])
     skip_without_lab(items)
+    for item in items:
+        if os.geteuid() != 0 and (needed := item.get_closest_marker("needs_root")):
+            item.add_marker(pytest.mark.skip(reason=needed.args[0]))
 
 
 def is_resting(file: str, nodeid: str, turn: str) -> bool:

@@ -31,7 +31,7 @@ from slurmfab.lab.command import remove_tree, require_machine, run_bounded
 from slurmfab.lab.disks import Disks
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import CONTROLLER, Lab, LabHost, LabSpec
-from slurmfab.lab.state import LabState, names
+from slurmfab.lab.state import LabState
 
 __all__ = ["down", "keep_disks", "kill_host", "load", "names", "plug_in_host", "reinstall_host", "run", "start_host"]
 __all__ += ["status", "unplug_host", "up"]
@@ -199,15 +199,20 @@ def _write_ssh_config(remembered: LabState) -> None:
     layout.known_hosts.write_text("\n".join(known) + "\n")
 
 
-def down(name: str) -> None:
-    """Remove a lab, if any, and all that was made for it; InputError for its name, LabError if busy or stuck."""
-    require_machine()
+def down(name: str) -> bool:
+    """Remove a lab and all that was made for it; returns whether there was one.
+
+    InputError for its name, LabError if busy or stuck.
+    """
     layout = LabLayout(LabSpec(name=name).name)
+    require_machine()
     with state.locked(layout.directory, make=False):
+        was_there = layout.directory.is_dir()
         _remove_things(name, state.read(name))
         remove_tree(layout.directory)
     base.remove_half_built()
     _restore_machine()
+    return was_there
 
 
 def keep_disks(lab: Lab, name: str) -> None:
@@ -256,6 +261,12 @@ def _restore_machine() -> None:
             machine.restore()
 
 
+def names() -> tuple[str, ...]:
+    """Names of all labs on this machine, including incomplete ones; LabError without root or lab packages."""
+    require_machine()
+    return state.names()
+
+
 def status(name: str = "") -> tuple[LabHost, ...]:
     """The state of the hosts of a lab, or of all (empty name); LabError without root or lab packages."""
     require_machine()
@@ -264,7 +275,12 @@ def status(name: str = "") -> tuple[LabHost, ...]:
 
 
 def load(name: str) -> Lab:
-    """Load a lab that is up, without probing its hosts (`state` stays `off`); InputError if it is not up."""
+    """Load a lab that is up, without probing its hosts (`state` stays `off`).
+
+    InputError if it is not up; LabError without root or lab packages.
+    """
+    LabSpec(name=name)  # refuses what no lab is called
+    require_machine()
     remembered = state.read(name)
     if remembered is None or not _is_up(remembered):
         raise InputError(f"There is no lab {name} that is up (known: {' '.join(names()) or 'none'}). Try lab-up.")

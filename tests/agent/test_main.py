@@ -25,7 +25,7 @@ from slurmfab.on_hosts.agent.core.lifeline import Answers, KeepAlive, Lifeline
 from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 from slurmfab.on_hosts.agent.main import Refused, Refusing, forget
 
-ROOTS = pytest.mark.skipif(os.getuid() != 0, reason="the agent tells facts to root alone")
+ROOTS = pytest.mark.needs_root("the agent tells facts to root alone")
 
 SECRET = "correct horse battery staple"
 

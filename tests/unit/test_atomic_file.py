@@ -66,12 +66,12 @@ def test_a_file_when_a_link_leads_to_it_is_replaced_and_the_link_stays(tmp_path:
     assert (tmp_path / "there/file").read_text() == "new"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another group")
 def test_a_text_with_surrogates_when_written_to_any_kind_of_file_has_them_written_out(tmp_path: Path) -> None:
     atomic_file.write(tmp_path / "file", "name \udcff ä\n")
     assert (tmp_path / "file").read_text() == "name \\udcff ä\n"
 
 
+@pytest.mark.needs_root("only root can give a folder to another group")
 def test_a_file_when_its_folder_hands_on_its_group_gets_this_group(tmp_path: Path) -> None:
     os.chown(tmp_path, -1, 4711)
     tmp_path.chmod(0o2775)

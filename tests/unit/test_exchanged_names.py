@@ -36,7 +36,7 @@ sys.path.append(str(Path(__file__).parent / "bundle"))
 from hostile_directory import OTHER, state_of
 from test_making import run_from
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users and groups")
+pytestmark = pytest.mark.needs_root("only root can give files to other users and groups")
 
 CALLS = (
     "chmod",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import slurmfab
 from slurmfab.cluster.inventory.fabfile import TEXT
 
 BIN = Path(sys.executable).parent
@@ -172,7 +173,7 @@ def test_a_fabfile_when_it_cannot_be_loaded_then_fab_tells_it_as_python_does_wit
     (place / "fabfile.py").write_text(TEXT + text)
     code, out, err = run(place, "fab", "--list")
     assert (code, out, err.count("Traceback"), f'File "{place}/fabfile.py", line ' in err) == (1, "", 1, True), err
-    assert "/slurmfab/" not in err
+    assert f"{Path(slurmfab.__file__).parent}/" not in err
 
 
 def test_a_task_when_it_was_not_added_to_the_namespace_then_slurmfab_says_so(place: Path) -> None:

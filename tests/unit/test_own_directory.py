@@ -78,7 +78,7 @@ def test_a_directory_of_this_user_that_was_moved_there_then_is_left(place: Path,
     assert (moved / "private").exists()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="the group is one that this user is not in")
+@pytest.mark.needs_root("the group is one that this user is not in")
 @pytest.mark.parametrize("mode", [0o777, 0o2775])
 def test_a_place_for_temporary_files_where_others_may_exchange_names_then_is_refused(place: Path, mode: int) -> None:
     place.chmod(mode)
@@ -92,7 +92,7 @@ def test_a_place_for_temporary_files_where_others_may_exchange_names_then_is_ref
         assert own.parent == place
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="another user's directory is made by root")
+@pytest.mark.needs_root("another user's directory is made by root")
 def test_a_directory_of_another_user_then_is_left(place: Path) -> None:
     (place / "slurmfab-ssh-other").mkdir()
     os.chown(place / "slurmfab-ssh-other", 4711, 4711)

@@ -105,10 +105,8 @@ def lab_down(_common: Common, *, name: str = "lab", all: bool = False, cache: bo
     """
     from slurmfab import lab
 
-    known = lab.names()
-    for one in known if all else (name,):
-        lab.down(one)
-        _say(f"lab {one}: removed" if one in known else f"lab {one}: there was none")
+    for one in lab.names() if all else (name,):
+        _say(f"lab {one}: removed" if lab.down(one) else f"lab {one}: there was none")
     if cache:
         lab.remove_cache()
         _say("base trees that no lab uses: removed")

@@ -89,7 +89,7 @@ def put(path: Path, content: bytes, owner: int, mode: int) -> Path:
     return path
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of other users")
+@pytest.mark.needs_root("only root can make files of other users")
 @pytest.mark.parametrize(
     ("writer", "named", "is_read"),
     [
@@ -114,7 +114,7 @@ def test_a_line_when_its_writer_may_not_read_the_file_that_it_names_then_stays_a
     assert whole(str(conf), conf.read_bytes()) == (SECRET if is_read else line)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of other users")
+@pytest.mark.needs_root("only root can make files of other users")
 @pytest.mark.parametrize(
     ("of_directory", "of_link", "mode", "is_read"),
     [(SLURM, SLURM, 0o600, False), (SLURM, 0, 0o600, False), (SLURM, SLURM, 0o644, True), (0, 0, 0o600, True)],
@@ -131,7 +131,7 @@ def test_a_file_of_slurms_that_somebody_but_root_has_made_a_link_to_a_closed_one
     assert conf_bytes(str(conf)) == (SECRET if is_read else b"")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of other users")
+@pytest.mark.needs_root("only root can make files of other users")
 def test_a_closed_slurm_conf_of_the_slurm_user_is_read(place: Path) -> None:
     for owner in (0, SLURM):
         conf = put(place / f"{owner}/slurm.conf", b"A=1\n", SLURM, 0o600)

@@ -23,7 +23,7 @@ from slurmfab.on_hosts.agent.files.program import Program
 from slurmfab.on_hosts.agent.files.selinux_settings import BOOLEAN, SelinuxSettings, has_nfs
 from slurmfab.on_hosts.agent.people import home_files
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may write labels")
+pytestmark = pytest.mark.needs_root("only root may write labels")
 
 RULES = """\
 ROOT/.*\tsystem_u:object_r:default_t:s0

@@ -35,7 +35,7 @@ def test_a_program_has_a_session_of_its_own_so_that_a_lost_terminal_does_not_end
     assert leads_session
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can run programs as others")
+@pytest.mark.needs_root("only root can run programs as others")
 def test_a_program_that_runs_as_another_user_has_none_of_roots_groups() -> None:
     agent = "import os; from slurmfab.on_hosts.agent.core.resource import Context; os.setgroups([0, 4713]); "
     agent += "print(Context().must(['sh', '-c', 'id -u; id -G'], account=(4711, 4712)))"
@@ -81,7 +81,7 @@ USUAL = "/usr/sbin:/usr/bin:/sbin:/bin"
 ALL = ("usr/local", "usr/local/sbin", "usr/local/bin")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give directories away")
+@pytest.mark.needs_root("only root can give directories away")
 @pytest.mark.parametrize(
     ("places", "group", "passwd", "local"),
     [
@@ -103,7 +103,7 @@ def test_a_directory_that_users_may_put_programs_into_is_searched_by_nothing_tha
     assert system_path(str(host)) == f"{USUAL}{local}"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give directories away")
+@pytest.mark.needs_root("only root can give directories away")
 def test_a_directory_of_somebody_elses_in_place_of_usr_local_is_not_searched(host: Path) -> None:
     (host / "usr/local").rename(host / "elsewhere")
     (host / "usr/local").symlink_to(host / "elsewhere")

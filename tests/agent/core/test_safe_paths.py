@@ -13,7 +13,7 @@ from slurmfab.on_hosts.agent.core.resource import ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import UnsafePath, open_folder, open_parent
 
 ME = (os.geteuid(), os.getegid())
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+needs_root = pytest.mark.needs_root("only root can give files to another user")
 
 
 @pytest.fixture

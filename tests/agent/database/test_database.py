@@ -56,7 +56,7 @@ PidFile=/var/run/slurmdbd.pid
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to groups")
+@pytest.mark.needs_root("only root gives files to groups")
 @pytest.mark.parametrize(
     ("edit", "status"),
     [

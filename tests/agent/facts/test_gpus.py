@@ -13,6 +13,8 @@ from slurmfab.on_hosts.agent.facts import gpus, nvidia_gpus, pci
 H200 = Path(__file__).with_name("h200")
 """What the driver 580.159 shows of a real NVIDIA H200; its serial number and UUID are replaced."""
 
+ROOTS = pytest.mark.needs_root("only a program of root's is asked, and here root alone can make one")
+
 A100 = "NVIDIA A100-SXM4-40GB"
 CAPS = "/dev/nvidia-caps/nvidia-cap"
 NVIDIA, AMD = "0x10de", "0x1002"
@@ -144,7 +146,10 @@ def test_four_gpus_when_they_hang_on_two_sockets_have_slots_and_the_cores_near_t
     )
 
 
-@pytest.mark.parametrize("source", ["the driver's files", "nvidia-smi"])
+@pytest.mark.parametrize(
+    "source",
+    ["the driver's files", pytest.param("nvidia-smi", marks=ROOTS)],
+)
 def test_a_real_h200_when_told_by_either_source_has_its_type_and_slot(machine: Machine, source: str) -> None:
     machine.card("0000:00:06.0")
     machine.device("dev/nvidia0")
@@ -222,6 +227,7 @@ def test_gpus_when_their_slots_are_unknown_make_no_others_bare(machine: Machine)
     assert machine.facts() == ((Gpu("/dev/nvidia0"),), ())
 
 
+@ROOTS
 def test_gpus_when_proc_does_not_tell_are_those_of_nvidia_smi(machine: Machine) -> None:
     machine.device("dev/nvidia1")
     machine.tool(("-q", DETAILS))
@@ -234,6 +240,7 @@ def test_gpus_when_nvidia_smi_fails_have_no_type(machine: Machine) -> None:
     assert machine.gpus() == (Gpu("/dev/nvidia0"),)
 
 
+@ROOTS
 def test_mig_instances_when_there_are_some_are_gpus_of_their_own_with_their_files(machine: Machine) -> None:
     machine.nvidia(0, "0000:07:00.0")
     machine.nvidia(1, "0000:0a:00.0")

@@ -16,6 +16,14 @@ from slurmfab.on_hosts.agent.identities.powerful_users import named_without_entr
 POWERFUL = ("sudo", "docker")
 
 
+@pytest.fixture
+def root(root: Path) -> Path:
+    """A scratch root whose own users are the system's, and not whoever plays this, who may be a person."""
+    (root / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    return root
+
+
 def test_users_groups_and_ranges_of_subordinate_ids_are_told_from_1000_on(root: Path) -> None:
     (root / "etc").mkdir(exist_ok=True)
     (root / "etc/passwd").write_text(

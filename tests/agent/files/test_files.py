@@ -165,7 +165,7 @@ def test_a_directory_that_is_right_already_is_right_whatever_is_in_it(root: Path
     assert apply(backup_directory("/data"), context).status == "ok"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.needs_root("only root can give a directory away")
 def test_a_directory_of_root_is_given_away_if_it_is_empty_or_a_file_shows_what_it_is(
     root: Path, context: Context
 ) -> None:

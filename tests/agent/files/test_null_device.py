@@ -11,7 +11,7 @@ import pytest
 from slurmfab.on_hosts.agent.core.resource import Context, apply
 from slurmfab.on_hosts.agent.files.null_device import NullDevice
 
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root makes devices")
+needs_root = pytest.mark.needs_root("only root makes devices")
 
 
 def broken_by_mode(null: Path) -> None:

@@ -16,7 +16,7 @@ LOGS = SharedNames("/var/log")
 UBUNTUS = "# a comment\nz /var/log 0775 root syslog -\nz /var/log/auth.log 0640 syslog adm -\n"
 NAME = "00rsyslog.conf"
 
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root writes in /etc")
+needs_root = pytest.mark.needs_root("only root writes in /etc")
 
 
 def made(root: Path, mode: int, **files: str) -> Path:

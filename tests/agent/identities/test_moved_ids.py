@@ -18,7 +18,7 @@ from slurmfab.on_hosts.agent.core.resource import Context, apply
 from slurmfab.on_hosts.agent.identities.moved_ids import FileSearch, MovedIds, mount_of
 from slurmfab.on_hosts.agent.identities.user import Group, User
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+pytestmark = pytest.mark.needs_root("only root gives files away")
 
 OLD, NEW, OTHER = 70001, 64030, 70077
 SLURM = MovedIds("slurm", NEW, NEW)

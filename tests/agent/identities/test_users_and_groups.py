@@ -17,7 +17,7 @@ from slurmfab.on_hosts.agent.identities.ssh_key import SshKey
 from slurmfab.on_hosts.agent.identities.user import Group, User
 from slurmfab.on_hosts.agent.munge.key import MungeKey
 
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="useradd and groupadd want root, also in a scratch root")
+needs_root = pytest.mark.needs_root("useradd and groupadd want root, also in a scratch root")
 needs_ssh_keygen = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
 
 ALICE = User("alice", 4711, "alice", "/home/alice", "/bin/bash")

@@ -12,7 +12,7 @@ from slurmfab.on_hosts.agent.files.directory import Directory
 from slurmfab.on_hosts.agent.identities.ways import closed_ways, parents, passes
 
 LOGS = Directory("/var/log/slurm", "slurm", "slurm", 0o755, ("slurm*.log",))
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+needs_root = pytest.mark.needs_root("only root can give files to another user")
 
 
 def test_the_way_to_a_path_begins_at_the_top() -> None:

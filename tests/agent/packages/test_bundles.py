@@ -134,7 +134,8 @@ def private_apt(monkeypatch: pytest.MonkeyPatch, dpkg: Path) -> Context:
     return Context(str(dpkg))
 
 
-@pytest.mark.skipif(not shutil.which("apt-get") or os.getuid() != 0, reason="it asks this machine's apt")
+@pytest.mark.needs_root("apt writes its lists as root")
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="it asks this machine's apt")
 def test_a_host_names_the_files_that_apt_needs_and_that_were_not_copied_yet(
     private_apt: Context, tmp_path: Path
 ) -> None:

@@ -75,7 +75,7 @@ def test_a_policy_that_an_interrupted_run_left_is_removed_and_the_hosts_own_put_
     assert len(list((dpkg / "usr/sbin").iterdir())) == (1 if own else 0)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="the policy is root's")
+@pytest.mark.needs_root("the policy is root's")
 @pytest.mark.parametrize("own", [None, "#!/bin/sh\nexit 42\n"])
 def test_a_policy_when_packages_are_installed_forbids_only_the_start_of_daemons_that_a_phase_sets_up(
     dpkg: Path, own: str | None

@@ -102,7 +102,7 @@ def test_the_unit_of_debian_13_may_let_group_root_read_the_settings(host: Host) 
     assert apply(HERE, host).status == CHANGED
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to groups")
+@pytest.mark.needs_root("only root gives files to groups")
 def test_the_unit_of_ubuntu_26_04_may_give_the_files_to_its_group(host: Host) -> None:
     with Path(host.path("/etc/group")).open("a") as file:
         file.write("sssd:x:4711:\n")

@@ -66,7 +66,7 @@ def test_a_mistake_in_a_task_is_trouble_with_that_home(worker: HomeWorker, tmp_p
     assert worker.ask("owner", ME, str(tmp_path / "missing")) is None
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+@pytest.mark.needs_root("only root can act as another user")
 def test_files_are_touched_as_the_user(worker: HomeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     def rights(account: home_files.Account, _: str) -> list[int]:
         with home_files.acting_as(*account):

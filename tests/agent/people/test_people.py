@@ -26,7 +26,7 @@ from slurmfab.on_hosts.agent.people.person import BEGIN, END, AuthorizedKeys, Pe
 from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
 from slurmfab.on_hosts.agent.people.sudo_rules import SudoRules
 
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="useradd and groupadd want root, also in a scratch root")
+needs_root = pytest.mark.needs_root("useradd and groupadd want root, also in a scratch root")
 
 ME = (os.getuid(), os.getgid())
 ANN = Person("ann", 4711, "ann", "/home/ann", "/bin/bash", "Ann Example", ("ml",), ("dev", "ml"))

@@ -35,7 +35,7 @@ def access(path: Path) -> tuple[int, int, int]:
     return status.st_uid, status.st_gid, status.st_mode & 0o7777
 
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories to users")
+needs_root = pytest.mark.needs_root("only root gives directories to users")
 
 
 @needs_root

@@ -17,7 +17,7 @@ from slurmfab.on_hosts.agent.slurm.state_access import USABLE, StateAccess
 PLACE = "/var/lib/slurm/slurmctld"
 SLURM = 64030
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of two users are needed")
+needs_root = pytest.mark.needs_root("files of two users are needed")
 
 
 @pytest.fixture

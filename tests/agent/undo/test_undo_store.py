@@ -149,7 +149,7 @@ def test_owner_and_mode_of_a_directory_before_the_first_run_that_changes_it_are_
     assert [one["mode"] for one in told(root, since=SECOND)["directories"]] == ["0755"]
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only a directory of root's gets the bit")
+@pytest.mark.needs_root("only a directory of root's gets the bit")
 def test_the_mode_of_a_directory_in_which_a_group_may_write_before_it_got_the_sticky_bit_is_told(root: Path) -> None:
     (root / "var/log").mkdir(parents=True)
     (root / "var/log").chmod(0o775)

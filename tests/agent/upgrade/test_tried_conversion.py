@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.upgrade import proved_dump
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may leave the network")
+as_root = pytest.mark.needs_root("only root may leave the network")
 
 
 def program(place: Path, script: str) -> str:

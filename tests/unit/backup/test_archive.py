@@ -237,7 +237,7 @@ def test_a_manifest_that_is_nested_deeply_is_refused(tmp_path: Path) -> None:
         verified(path)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories to other users")
+@pytest.mark.needs_root("only root can give directories to other users")
 def test_a_directory_of_backups_that_somebody_else_made_beforehand_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").touch()
     (tmp_path / "cluster.backups").mkdir()

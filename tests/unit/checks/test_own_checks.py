@@ -280,6 +280,7 @@ def test_a_group_that_may_write_to_the_admins_directory_may_write_checks(
     assert told(look("own"), "file_loads") == []
 
 
+@pytest.mark.needs_root("only root can give files to other users")
 def test_checks_beside_the_cluster_file_of_somebody_else_are_not_run(
     look: Look, own: Path, known: Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from slurmfab.core.plan.plan import make_plan
 sys.path.append(str(Path(__file__).parents[1] / "plan"))
 from test_examples import planned
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+pytestmark = pytest.mark.needs_root("only root can give files to other users")
 
 BOB, SLURM = 4711, 4712
 SECRET = "root:$6$secret\n"

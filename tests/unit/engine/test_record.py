@@ -357,7 +357,7 @@ def test_a_record_behind_a_link_is_named_and_ignored(tmp_path: Path, what: str) 
     assert (records, f"{place} is a link" in complaint) == ((), True)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.needs_root("only root can give a file to another user")
 @pytest.mark.parametrize("what", ["record", "folder"])
 def test_a_record_of_another_user_is_named_and_ignored(tmp_path: Path, what: str) -> None:
     run = recorded(tmp_path, steps=[CHANGED])

@@ -419,7 +419,7 @@ def test_load_when_a_lock_lies_beside_then_it_comes_along(tmp_path):
     assert (loaded.path, loaded.lock, loaded.cluster.name) == (path, lock, "titanic")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+@pytest.mark.needs_root("only root can give files to other users")
 def test_load_when_somebody_else_left_the_lock_where_all_may_put_files_then_it_is_refused(tmp_path):
     path = tmp_path / "cluster.yaml"
     path.write_text(GOOD)

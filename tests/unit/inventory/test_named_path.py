@@ -17,7 +17,7 @@ from slurmfab.core.engine.planning import read_local_input
 
 OTHER = 12345  # a UID that nobody has
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+pytestmark = pytest.mark.needs_root("only root can give files to other users")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from slurmfab.cluster.inventory.shared_files import FilesRead
 sys.path.append(str(Path(__file__).parents[2] / "agent"))
 from hostile_directory import OTHER, locks_met_by
 
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+AS_ROOT = pytest.mark.needs_root("only root can become other users")
 GROUP = 4711
 
 HOLDS = """\

@@ -1,6 +1,5 @@
 """Memory in place of a file system that cannot hold the disks of hosts."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -80,7 +79,7 @@ def test_ensure_when_others_may_enter_file_systems_of_hosts_then_they_are_this_u
     assert on_an_overlay
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+@pytest.mark.needs_root("only root can become other users")
 def test_ensure_when_others_may_open_directories_above_then_they_cannot_open_what_is_locked(
     on_an_overlay, monkeypatch, tmp_path
 ):

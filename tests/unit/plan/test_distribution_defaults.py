@@ -90,7 +90,7 @@ def test_ubuntu_22_04_with_its_own_slurm_is_refused_with_the_packages_to_take_in
 
 
 @EACH
-@pytest.mark.skipif(os.getuid() != 0, reason="only root gives directories to groups")
+@pytest.mark.needs_root("only root gives directories to groups")
 def test_directories_in_which_each_release_lets_a_group_write_are_made_safe_or_in_nobodys_way(
     defaults: Defaults, tmp_path: Path
 ) -> None:
@@ -120,7 +120,7 @@ def test_directories_in_which_each_release_lets_a_group_write_are_made_safe_or_i
         assert (tmp_path / path[1:]).stat().st_mode & 0o7777 == mode
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root gives directories to groups")
+@pytest.mark.needs_root("only root gives directories to groups")
 def test_a_directory_that_the_site_names_below_one_of_a_group_is_refused_with_mode_and_group(tmp_path: Path) -> None:
     shared = tmp_path / "local"
     shared.mkdir()

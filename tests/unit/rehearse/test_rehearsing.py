@@ -20,7 +20,7 @@ from slurmfab.commands.rehearse.stage import Done
 from slurmfab.core.engine import record
 from slurmfab.core.engine.session import Output
 from slurmfab.core.impact.job_tally import JobEnd, JobTally
-from slurmfab.lab import needs
+from slurmfab.lab import needs, twins
 
 TEXT = "cluster: titanic\ncontrollers: [mn01]\nnodes: [{hosts: 'cn[01-04]'}]\n"
 WANTED = Wanted(("deploy",))
@@ -39,6 +39,7 @@ def cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(rehearsing, "questions", lambda *_: pytest.fail("a host was asked"))
     monkeypatch.setattr(labs, "obstacle", lambda: "")
     monkeypatch.setattr(labs, "names", lambda: ("another",))
+    monkeypatch.setattr(twins, "PLACES", tmp_path / "rehearsals")
     return path
 
 

@@ -74,6 +74,7 @@ def apply(transport: LocalTransport, *resources: Any, dry_run: bool = False) -> 
     return [line["outcome"]["status"] for line in transport.call("n1", request)]
 
 
+@pytest.mark.needs_root("the agent tells facts to root alone")
 def test_the_real_agent_tells_facts_of_this_machine(this_machine: LocalTransport) -> None:
     (line,) = this_machine.call("n1", FACTS)
     assert line["facts"]["hostname"] == os.uname().nodename.split(".")[0]

@@ -104,7 +104,7 @@ def test_task_prolog_in_a_later_part_of_a_het_job_then_tells_the_directory_of_th
     assert told(tmp_path, env, tmpdir=False) == f"export SCRATCH={tmp_path}/9\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user's directory")
+@pytest.mark.needs_root("needs another user's directory")
 def test_task_prolog_when_the_directory_is_somebody_elses_then_does_not_tell_it(tmp_path: Path) -> None:
     (tmp_path / "8").mkdir()
     os.chown(tmp_path / "8", 65534, 65534)

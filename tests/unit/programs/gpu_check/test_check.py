@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -335,7 +334,7 @@ def test_of_two_checks_at_once_one_does_nothing(tmp_path: Path, capsys: pytest.C
     assert json.loads(capsys.readouterr().out) == {"refused": "another check is running (process 4711)"}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+@pytest.mark.needs_root("only root can become other users")
 def test_a_user_of_the_controller_cannot_open_what_a_check_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

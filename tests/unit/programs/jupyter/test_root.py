@@ -13,7 +13,7 @@ import pytest
 from slurmfab.on_hosts.programs.jupyter import options, pam, root
 
 SETTINGS = dict.fromkeys(("partitions", "accounts", "denied", "powerful", "powerful_groups"), ())
-ROOTS = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes tickets")
+ROOTS = pytest.mark.needs_root("only root makes tickets")
 
 
 @pytest.mark.parametrize(("name", "says"), [("root", "no server"), ("daemon", "no server"), ("no-such-one", "no such")])
