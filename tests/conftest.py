@@ -149,7 +149,7 @@ def skip_without_lab(items: list[pytest.Item]) -> None:
     if not why_not or os.environ.get("CI"):
         return
     for item in items:
-        if "lab" in item.keywords:
+        if item.get_closest_marker("lab"):  # and not for a folder of that name
             item.add_marker(pytest.mark.skip(reason=why_not))
 
 
