@@ -10,6 +10,8 @@ import pytest
 
 from slurmfab.lab import power, private_users
 
+ROOTS = pytest.mark.needs_root("only root enters a host, and puts itself behind what keeps the host in")
+
 TRY = """
 import socket
 for family in socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_VSOCK, socket.AF_PACKET:
@@ -21,12 +23,14 @@ for family in socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK
 """
 
 
+@ROOTS
 def test_a_program_has_sockets_of_network_namespaces_alone_and_so_have_its_children() -> None:
     argv = private_users.closed(["sh", "-c", "python3 -", "sh"])
     done = subprocess.run(argv, input=TRY, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK"]
 
 
+@ROOTS
 @pytest.mark.parametrize("number", [425, 0x40000000 + 41])
 def test_other_ways_to_a_socket_are_refused(number: int) -> None:
     script = (
@@ -40,6 +44,7 @@ def changed(root: Path, *steps: private_users.Step, check: bool = True) -> None:
     subprocess.run(private_users.changing(root), input=json.dumps(steps), text=True, check=check)
 
 
+@ROOTS
 @pytest.mark.parametrize("place", ["etc/x", "etc/sub/x"])
 @pytest.mark.parametrize("what", ["file", "link", "gone", "empty"])
 def test_a_kept_disk_with_links_out_of_it_when_it_is_equipped_then_nothing_outside_is_touched(
@@ -69,6 +74,7 @@ def test_a_kept_disk_with_links_out_of_it_when_it_is_equipped_then_nothing_outsi
         assert not inside.is_symlink()
 
 
+@ROOTS
 def test_a_directory_of_a_host_whose_path_has_a_link_is_made_in_the_host(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     (root / "var").mkdir(parents=True)

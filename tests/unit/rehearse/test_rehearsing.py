@@ -38,7 +38,8 @@ def cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.setattr(rehearsing, "questions", lambda *_: pytest.fail("a host was asked"))
     monkeypatch.setattr(labs, "obstacle", lambda: "")
-    monkeypatch.setattr(labs, "names", lambda: ("another",))
+    for module in (labs, twins.labs):
+        monkeypatch.setattr(module, "names", lambda: ("another",))
     monkeypatch.setattr(twins, "PLACES", tmp_path / "rehearsals")
     return path
 
