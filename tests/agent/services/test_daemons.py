@@ -16,6 +16,7 @@ import pytest
 from outcomes import failure
 
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed, apply
+from slurmfab.on_hosts.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.on_hosts.agent.nodes import registered
 from slurmfab.on_hosts.agent.nodes.registered import SlurmNodes
 from slurmfab.on_hosts.agent.nodes.states import NodeState, states_from
@@ -80,6 +81,19 @@ def test_a_service_when_only_this_dry_run_would_change_its_file_is_reported_diff
         while service.changed_at(str(root / "etc/conf")) <= process.process_start(child.pid) + 2 * service.TICK:
             (root / "etc/conf").touch()
         assert unit.staleness(context, shown) == "older conf, absent before its change"
+
+
+def test_a_service_when_a_dry_run_would_remove_its_file_then_goes_on_as_in_the_run(root: Path) -> None:
+    there = OwnedFile("/etc/systemd/system/x.service.d/10-slurmfab.conf", "[Service]\n")
+    apply(OwnedFiles("restarts", (tuple(there),)), Context(str(root)))
+    unit = Service("x", watches=(there.path,))
+    shown = {"MainPID": str(os.getpid())}
+    said = []
+    for is_dry in (True, False):
+        context = Context(str(root), dry_run=is_dry)
+        assert apply(OwnedFiles("restarts", ()), context).status == ("would change" if is_dry else "changed")
+        said.append(unit.staleness(context, shown))
+    assert said == [None, None]
 
 
 @pytest.mark.parametrize(("set_back", "counts"), [(0, True), (3600, False)])

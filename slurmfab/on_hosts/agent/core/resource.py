@@ -81,6 +81,7 @@ class Context:
 
     Attributes:
         touched: absolute paths that an earlier resource changed, or would have changed in a dry run.
+        gone: those of them that it would have removed in a dry run.
         stopped: units that an earlier resource would have stopped in a dry run, and a later one would start again.
         starting: units that an earlier resource would have started in a dry run; they cannot answer questions yet.
         units: units of all resources of the request.
@@ -97,6 +98,7 @@ class Context:
         self.digest_key = digest_key
         self.run_id = run_id
         self.touched: set[str] = set()
+        self.gone: set[str] = set()
         self.stopped: set[str] = set()
         self.starting: set[str] = set()
         self.units: tuple[str, ...] = ()
@@ -216,6 +218,10 @@ class Resource(Record):
         """The files whose ctime converging changes: services watch them, and the undo store copies them before."""
         return (getattr(self, self.file_in),) if self.file_in and differing - {"leftovers"} else ()
 
+    def removes(self, context: Context) -> tuple[str, ...]:  # noqa: ARG002 - part of the contract
+        """Those of the files of `touches` that are not there any more once it is converged."""
+        return ()
+
     def labelled(self, context: Context) -> tuple[str, ...]:
         """The files and directories that get the label of SELinux's policy (`applying`)."""
         return self.touches(frozenset(self.wanted(context)))
@@ -248,6 +254,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
         differing = frozenset(change.name for change in changes)
         context.touched.update(resource.touches(differing))
         if context.dry_run:
+            context.gone.update(resource.removes(context))
             context.starting.update(resource.units() if differing & {"running", "answers"} else ())
             return Outcome(resource.id, WOULD_CHANGE, changes, context.remark)
         return converge(resource, context, changes)

@@ -93,6 +93,10 @@ class Absent(Resource):
         """Whether the file was declared a secret."""
         return self.secret
 
+    def removes(self, context: Context) -> tuple[str, ...]:  # noqa: ARG002
+        """The file."""
+        return (self.path,)
+
     def actual(self, context: Context) -> State:
         """Whether the file, or a copy of a secret beside it, exists; ResourceFailed if it is a directory."""
         path = context.path(self.path)

@@ -71,6 +71,10 @@ class OwnedFiles(Resource):
         paths = dict.fromkeys(sorted(name.removesuffix(ACCESS) for name in differing - {RECORD} - self.besides.keys()))
         return (*paths, *((self.record_path,) if RECORD in differing else ()))
 
+    def removes(self, context: Context) -> Tuple[str, ...]:
+        """The former files that took no other's place."""
+        return tuple(path for path, value in self.wanted(context).items() if value is None)
+
     def wanted(self, context: Context) -> State:
         """Content and access of each file, what is to be in the place of a former one, and a record of the paths."""
         record = read_record(context, self.record_path)

@@ -132,8 +132,9 @@ class Service(Resource):
         Returns `None` when there are none, or no main process runs.
         """
         start = process_start(main_pid(shown))
-        newer = [path for path in self.watches if changed_at(context.path(path)) > start + TICK]
-        coming = [path for path in self.watches if context.dry_run and path not in newer and is_touched(context, path)]
+        watched = [path for path in self.watches if path not in context.gone]
+        newer = [path for path in watched if changed_at(context.path(path)) > start + TICK]
+        coming = [path for path in watched if context.dry_run and path not in newer and is_touched(context, path)]
         reasons = [OLDER + ", ".join(map(os.path.basename, newer))] if newer else []
         reasons += ["%s before its change" % ", ".join(map(os.path.basename, coming))] if coming else []
         return ", ".join(reasons) if reasons and start else None

@@ -46,6 +46,10 @@ class SiteFiles(Resource):
         names += [SLURM_CONF] if self.renews and bare & set(self.gone) else []
         return (*("%s/%s" % (self.directory, name) for name in names), *((SITE_FILES,) if RECORD in differing else ()))
 
+    def removes(self, context: Context) -> Tuple[str, ...]:  # noqa: ARG002
+        """Those to take away."""
+        return tuple("%s/%s" % (self.directory, name) for name in self.gone)
+
     def wanted(self, context: Context) -> State:
         """Content and access of each file, none of those to take away, and a record of what slurmfab wrote."""
         state: Dict[str, object] = dict.fromkeys(self.gone)

@@ -35,6 +35,10 @@ class Restored(Resource):
         """The content, if it is a secret."""
         return frozenset({"content"} if self.secret else ())
 
+    def removes(self, context: Context) -> Tuple[str, ...]:
+        """The file, where there was none before the run."""
+        return () if self.entry(context)["existed"] else (self.path,)
+
     def wanted(self, context: Context) -> State:
         """Content, owner, group and mode before the run; or no file."""
         entry = self.entry(context)
