@@ -52,11 +52,10 @@ ASSOCIATIONS = (
     " sacctmgr -n -P show assoc format=Cluster,Account,User,Share,QOS,DefaultQOS,MaxJobs,GrpTRES | sort;"
     " sacctmgr -n -P show user format=User,DefaultAccount,AdminLevel | sort"
 )
-RESTLESS = (
-    "{ squeue --all -h -t CG -o %i; squeue --all -h -t PD -o %r | grep -xE 'None|Priority|Resources';"
-    f" {HISTORY} 2>/dev/null | grep -w Unknown; }} | wc -l"
-)
-"""Counts jobs that are about to start or to end, and those of which slurmdbd knows the end before the begin."""
+RESTLESS = "squeue --all -h -t CG -o %i; squeue --all -h -t PD -o %r | grep -xE 'None|Priority|Resources'"
+"""Tells a line for each job that is about to start or to end."""
+BEGINLESS = f"{HISTORY} | grep -w Unknown"
+"""Tells those of which slurmdbd knows the end before the begin; of one that ended before it came, it never does."""
 PROCESSES = "ps -C sleep -o pid=,user=,args= | grep 'sleep 3600' | sort"
 """The programs of jobs, which sleep for an hour."""
 DAEMONS = (
@@ -136,7 +135,8 @@ class HandMade:
 
     def jobs(self) -> Jobs:
         """What a takeover must keep, once no job is about to start or to end."""
-        self.lab.until("ctl", RESTLESS, "0")
+        restless = f"{RESTLESS}; {BEGINLESS}" if self.accounting else RESTLESS
+        self.lab.until("ctl", f"{{ {restless}; }} | wc -l", "0")
         return Jobs(
             jobs=self.on("ctl", JOBS),
             processes={host: self.on(host, f"{PROCESSES} || :") for host in self.nodes},
