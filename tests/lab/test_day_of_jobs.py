@@ -178,7 +178,8 @@ def test_a_user_whose_limit_is_one_gpu_is_tried_with_one(day: Day) -> None:
 def test_while_jobs_run_and_wait_status_and_report_have_their_numbers(day: Day, tmp_path: Path) -> None:
     for options in ("--gres=gpu:1", "--gres=gpu:1"):
         day.submit("ada", f"-w n1 {options}", "sleep 3600")
-    day.submit("eve", "--array=1-3 -w n2", "sleep 3600")
+    # As of a notebook: it listens as long as it runs.
+    day.submit("eve", "--array=1-3 -w n2", "exec python3 -m http.server 8099")
     day.submit("bob", "--hold", "true")
     day.jobs["cancelled"] = day.submit("bob", "-w n3", "sleep 3600")
     day.lab.until("ctl", "squeue -h -r -t RUNNING -o %u | sort | xargs", "ada ada bob eve", patience=90)
