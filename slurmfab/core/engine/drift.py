@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slurmfab.base.paths import MUNGE_KEY
+from slurmfab.base.program_name import FAB
 from slurmfab.core.engine.report import DIFFERS, Step
 from slurmfab.core.impact.drift_kinds import (
     CHANGED_FILE,
@@ -24,11 +25,16 @@ from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.plan.preflight.hardware import changed, way_to_accept
 from slurmfab.on_hosts.agent.core.resource import OK, Change, Outcome
 from slurmfab.on_hosts.agent.nodes.lost_jobs import LostJobs
+from slurmfab.on_hosts.agent.nodes.registered import LEFT_TO_A_PERSON
 from slurmfab.on_hosts.agent.services.service import BY_ITSELF, LOADED, OLDER
 
 HARDWARE = "hardware"  # name of the phase and of the resource that show other hardware in a plan
 
 HARDWARE_ADVICE = "deploy does not change this: repair the node; or, if this is intended:"
+
+NODE_ADVICE = (
+    f"deploy does not change this; when the reason is fixed: {FAB} resume NODE (what a person has set: --any)."
+)
 
 FILE_KINDS = frozenset({"file", "block", "slurm-files", "shared-files", "absent", "munge-key"})
 """Kinds of resources that are files or lines of a file."""
@@ -77,9 +83,20 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
         return "" if is_follower or is_wanted_change else kind
 
     return [
-        *(step if step.host in new or not step.differs else with_kinds(step, kind_on) for step in steps),
+        *(step if step.host in new or not step.differs else with_kinds(left_out(step), kind_on) for step in steps),
         *other_hardware(plan_input, {step.host for step in steps}),
     ]
+
+
+def left_out(step: Step) -> Step:
+    """A step that says which nodes a deployment leaves out of service, apart from what it changes."""
+    found: list[Outcome] = []
+    for one in step.outcomes:
+        left = tuple(change for change in one.changes if change.name == LEFT_TO_A_PERSON)
+        rest = tuple(change for change in one.changes if change.name != LEFT_TO_A_PERSON)
+        found += [replace(one, changes=rest) if left else one] if rest or not left else []
+        found += [Outcome(one.id, DIFFERS, left, NODE_ADVICE)] if left else []
+    return replace(step, outcomes=tuple(found))
 
 
 def cluster_file_changes(

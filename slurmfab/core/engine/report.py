@@ -278,7 +278,7 @@ def difference_lines(outcome: Outcome) -> tuple[str, ...]:
         if change.diff:
             lines += [f"  {change.name}:", *(f"    {line}" for line in change.diff.splitlines())]
         elif outcome.status == DIFFERS:
-            lines.append(f"  {change.name}: {actual}; the lock has {wanted}")
+            lines.append(f"  {change.name}: {actual}{f'; the lock has {wanted}' if change.wanted else ''}")
         elif not change.actual and change.wanted == "differs":
             lines.append(f"  {change.name}: differs (not shown, it is secret)")
         else:

@@ -108,6 +108,30 @@ def test_a_node_whose_state_does_not_change_by_waiting_when_it_is_waited_for_is_
     assert (slurm.updates, slurm.polls <= 3) == ([], True)
 
 
+@pytest.mark.parametrize(
+    ("state", "is_left"),
+    [
+        ("drained|Prolog error|root", True),
+        ("drained|Kill task failed|slurm", True),
+        ("down|broken fan|root", True),
+        ("drained|broken fan|root", False),
+        ("down|Not responding|slurm", False),
+        (f"drained|{LESS}|slurm", False),
+        ("idle*|none|Unknown", False),
+    ],
+)
+def test_a_node_that_no_deployment_resumes_when_it_is_compared_then_is_told_apart_from_what_is_promised(
+    state: str, is_left: bool
+) -> None:
+    slurm = Slurmctld(f"n1|{state}{N2}")
+    slurm.dry_run = True
+    outcome = apply(SlurmNodes(("n1", "n2")), slurm)
+    told = {change.name: (change.actual.partition(" (")[0], change.wanted) for change in outcome.changes}
+    assert (told.get(registered.LEFT_TO_A_PERSON) is not None) == is_left
+    if is_left:
+        assert told == {registered.LEFT_TO_A_PERSON: (f"n1: {state.partition('|')[0]}", "")}
+
+
 def test_nodes_of_which_one_comes_back_are_a_change_and_the_other_is_no_failure_of_the_controller() -> None:
     down = "n1|down|broken fan|root"
     with listening() as port:

@@ -13,11 +13,19 @@ ROWS = (
         what="somebody took a node out of service (`scontrol update State=DOWN`)",
         breaks="scontrol update NodeName=n1 State=DOWN Reason='broken fan'",
         check=("its state in Slurm is DOWN", "broken fan"),
-        plan=("n1: down (broken fan) -> ready",),
+        plan=("out of service until a person resumes: n1: down (broken fan)", "nothing would be changed"),
         deploy=Told(
             words=("n1: slurm-nodes:n1: down (broken fan), set by root", "resume n1 --any"),
             repair="fab resume n1 --any",
         ),
+    ),
+    Breakage(
+        name="node-drained-by-slurm",
+        what="Slurm has drained a node because its prolog failed",
+        breaks="scontrol update NodeName=n1 State=DRAIN Reason='Prolog error'",
+        check=("its state in Slurm is IDLE+DRAIN", "Prolog error"),
+        plan=("out of service until a person resumes: n1: drained (Prolog error)", "nothing would be changed"),
+        deploy=Told(words=("n1: slurm-nodes:n1: drained (Prolog error)", "resume n1"), repair="fab resume n1"),
     ),
     Breakage(
         name="slurmd-port-dropped",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support import SMALL, THREE_HOSTS, cluster, facts_of, plan_input, prepared
+from support import SMALL, THREE_HOSTS, cluster, facts_of, plan_input, prepared, prepared_input
 
 from slurmfab.base.json_output import as_json
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.core.engine import drift
-from slurmfab.core.engine.report import DIFFERS, Report, Step
+from slurmfab.core.engine.report import DIFFERS, Report, Step, describe
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.core.resource import OK, WOULD_CHANGE, Change, Outcome
+from slurmfab.on_hosts.agent.nodes.registered import LEFT_TO_A_PERSON
 
 KEY = "file:/etc/munge/munge.key"
 STALE = Change("loaded", "older slurm.conf", "as on disk")
@@ -148,3 +149,17 @@ def test_drift_has_a_key_of_its_own_in_json() -> None:
     step = drift.with_drift(deployed(), [Step("slurmd", "n1", (outcome("service:slurmd", STALE),))])[0]
     plain = as_json(Report("plan", "lab", ("n1",), (step,), {}, 0.0))
     assert plain["steps"][0]["outcomes"][0]["drift"] == "older file loaded"
+
+
+def test_nodes_that_no_deployment_resumes_then_are_no_change_that_a_plan_promises() -> None:
+    left, late = Change(LEFT_TO_A_PERSON, "n2: drained (Prolog error)"), Change("n1", "down", "ready")
+    wanted = prepared_input()
+    for changes, statuses in (((left,), [DIFFERS]), ((late, left), [WOULD_CHANGE, DIFFERS]), ((late,), [WOULD_CHANGE])):
+        step = Step("nodes", "c1", (Outcome("slurm-nodes:n1,n2", WOULD_CHANGE, changes),))
+        (told,) = drift.with_drift(wanted, [step])
+        assert [one.status for one in told.outcomes] == statuses
+    assert describe(Outcome("slurm-nodes:n2", DIFFERS, (left,), drift.NODE_ADVICE)) == (
+        "slurm-nodes:n2: differs",
+        "  out of service until a person resumes: n2: drained (Prolog error)",
+        "  deploy does not change this; when the reason is fixed: fab resume NODE (what a person has set: --any).",
+    )

@@ -63,6 +63,10 @@ HINTS = {
 }
 """What to try with a node that answers, or that a person took out of service; the first matching entry applies."""
 
+LEFT_TO_A_PERSON = "out of service until a person resumes"
+"""The name in a state for nodes that no deployment resumes: a person, or Slurm for a reason that a person has to judge,
+has taken them out of service."""
+
 LEFT_DRAINED = "some are still drained by a deployment that was interrupted"
 """The remark on nodes that an interrupted deployment has not resumed."""
 
@@ -86,7 +90,10 @@ class SlurmNodes(NodesResource):
     has_health: bool = True
 
     def actual(self, context: Context) -> State:
-        """Every node's state, with a remark on those left drained; empty while slurmctld is silent or missing."""
+        """Every node's state, with a remark on those left drained; empty while slurmctld is silent or missing.
+
+        What only a person resumes stands apart in a comparison, which so promises nothing about it.
+        """
         try:
             # sinfo retries for half a minute if slurmctld does not run.
             can_answer = is_active(context, "slurmctld") and not context.starting & {"slurmctld", "munge"}
@@ -98,7 +105,18 @@ class SlurmNodes(NodesResource):
         if any(one.is_for_change for one in found.values()):
             context.remark = LEFT_DRAINED
         states = {node: found.get(node, MISSING) for node in self.nodes}
-        return {node: READY if self.is_right(one) else one.with_reason for node, one in states.items()}
+        left = {node: one for node, one in states.items() if context.dry_run and self.is_left_to_a_person(one)}
+        ready = {node: READY if node in left or self.is_right(one) else one.with_reason for node, one in states.items()}
+        return {**ready, LEFT_TO_A_PERSON: format_states(left) or None}
+
+    def wanted(self, context: Context) -> State:
+        """Every node ready, and none that a person has to resume."""
+        return {**super().wanted(context), LEFT_TO_A_PERSON: None}
+
+    def is_left_to_a_person(self, node: NodeState) -> bool:
+        """Whether a node is out of service, and neither waiting nor a deployment changes that."""
+        is_resumed = is_back(node) or (node.answers and self.is_left_by_health(node))
+        return not self.is_right(node) and not is_resumed and (node.is_drained or node.is_set_by_person)
 
     def is_right(self, node: NodeState) -> bool:
         """Whether a node is right, and not one that a former health check has drained."""
