@@ -159,6 +159,22 @@ OF_HOSTS = (
         says="was written by Slurm 20.02",
     ),
     Falsified(
+        "daemons.state_is_of_this_cluster",
+        "ctl",
+        "the state that somebody copied there names another cluster",
+        f"cp -p {STATE}/clustername /run/clustername && sed -i 's/^[^|]*/other/' {STATE}/clustername",
+        f"cat /run/clustername > {STATE}/clustername",
+        "CLUSTER NAME MISMATCH",
+    ),
+    Falsified(
+        "daemons.slurmctld_can_read_its_files",
+        "ctl",
+        "root alone can read cgroup.conf",
+        "chmod 0600 /etc/slurm/cgroup.conf",
+        "chmod 0644 /etc/slurm/cgroup.conf",
+        "slurm cannot read /etc/slurm/cgroup.conf (of root, mode 600)",
+    ),
+    Falsified(
         "daemons.slurmctld_has_read_its_state",
         "ctl",
         "slurmctld was started, without slurmfab's drop-in, while its list of jobs was root's",

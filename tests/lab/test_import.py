@@ -344,6 +344,8 @@ def test_check_cluster_when_an_imported_cluster_is_deployed_then_finds_nothing_w
     # A job that runs since before the import can leave no room for the checks' own jobs.
     unseen = any(one["outcome"] == "not run" for one in told["checks"])
     assert (done.returncode, failed) == (1 if wanted else 5 if unseen else 0, wanted), words_of(done)
+    # slurmd's own link to what it has fetched.
+    assert "/run/slurm/conf" not in words_of(done) + deployed.imported.shown + deployed.imported.words
 
 
 def test_a_second_plan_when_an_imported_cluster_is_deployed_then_has_nothing_to_do(deployed: Deployed) -> None:

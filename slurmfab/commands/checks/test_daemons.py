@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 import pytest
 
-from slurmfab.base.paths import MUNGE_KEY, RECOVERY_UNIT, SLURM_SPOOL
+from slurmfab.base.paths import MUNGE_KEY, RECOVERY_UNIT, SLURM_DIRECTORY, SLURM_SPOOL
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.ports import port
+from slurmfab.cluster.slurm.site_files import READERS, SLURMCTLD
 from slurmfab.cluster.slurm.versions import SlurmVersion, reconfigure_renews_daemons
 from slurmfab.commands.checks.applies import DoesNotApply, Drifted, foundation
 from slurmfab.commands.checks.daemons import (
@@ -25,6 +27,7 @@ from slurmfab.commands.checks.daemons import (
     timer_of,
 )
 from slurmfab.commands.checks.directories import (
+    AS_SLURM,
     LINK,
     owners,
     refused_state,
@@ -43,11 +46,16 @@ from slurmfab.commands.checks.processes import PROGRAMS, Process, processes
 from slurmfab.commands.checks.release import Remark
 from slurmfab.commands.checks.slurm import ping
 from slurmfab.commands.checks.system import munge_socket
-from slurmfab.commands.checks.wanted import LOGS, deploy, log_of, root_places, spool_directory, units_of
+from slurmfab.commands.checks.wanted import FILES, LOGS, conf, deploy, log_of, root_places, spool_directory, units_of
 from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 
 ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")  # systemd's line about the end of a daemon
 FATAL = re.compile(r"\bfatal: [^\n]{1,120}\S*")  # the beginning of a daemon's own one
+OF_SLURMCTLD = " -o ".join(
+    f"-name {name}" for name in (*FILES, *(name for name, daemons in READERS.items() if SLURMCTLD in daemons))
+)
+"""A test of find(1) for the files that slurmctld reads when it starts."""
+
 SAID_SINCE_BOOT = (
     'boot=$(date --date="$(systemctl show --property=UserspaceTimestamp --value)" +[%%Y-%%m-%%dT%%H:%%M:%%S); '
     "tail --bytes=65536 %s 2>/dev/null | awk -v boot=\"$boot\" '$1 >= boot'; :"
@@ -219,6 +227,36 @@ def test_state_is_of_a_version_that_slurm_reads(controller: CheckedHost, cluster
     """slurmctld's state is of a version that the installed Slurm reads"""
     reason = refused_state(controller, cluster.state_directory)
     assert not reason, f"{reason}, then {deploy(controller.name)}"
+
+
+def test_state_is_of_this_cluster(controller: CheckedHost, cluster: Cluster) -> None:
+    """slurmctld's state is of this cluster, without which slurmctld would not start again"""
+    file = f"{cluster.state_directory}/clustername"
+    name = str(controller.run("cat %s", file).stdout).partition("|")[0].strip()
+    if not name:
+        raise DoesNotApply("slurmctld has left no name of a cluster there yet")
+    assert name.lower() == cluster.name.lower(), (
+        f"{file} is of the cluster {name!a}, not {cluster.name}, so the next start of slurmctld would end with CLUSTER "
+        f"NAME MISMATCH. Repair: if this is the state of this cluster: sed -i 's/^[^|]*/{cluster.name}/' {file} there"
+    )
+
+
+def test_slurmctld_can_read_its_files(controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """slurmctld's user can read Slurm's files and the key of tokens, without which slurmctld would not start again"""
+    settings = conf(cluster, lock)
+    as_slurm, key = AS_SLURM.format(user=cluster.slurm_user), ""
+    if "auth/jwt" in settings.get("authalttypes", ""):
+        named = re.search(r"jwt_key=([^,\s]+)", settings.get("authaltparameters", ""))
+        key = shlex.quote(named[1] if named else f"{cluster.state_directory}/jwt_hs256.key")
+    found = controller.run(
+        rf"cd / && {as_slurm} find -L {SLURM_DIRECTORY}/ -maxdepth 1 \( {OF_SLURMCTLD} \) ! -readable "
+        rf"-printf '%p (of %u, mode %m)\n' 2>&1; {f'{as_slurm} test -r {key} || ls -l {key} 2>&1' if key else ':'}"
+    )
+    wrong = str(found.stdout).strip().splitlines()
+    assert not wrong, (
+        f"{cluster.slurm_user} cannot read {'; '.join(wrong[:3])}, so slurmctld would not start again. "
+        f"Repair: {deploy(controller.name)}; if that leaves it, give {cluster.slurm_user} the right to read it"
+    )
 
 
 def test_slurmctld_has_read_its_state(controller: CheckedHost) -> None:
