@@ -10,6 +10,7 @@ from slurmfab.base.errors import HostlistError, InputError, SlurmfabError
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.rules.storage import taken
 from slurmfab.cluster.slurm.conf_text import MOST_MEMBERS, MOST_NAMES, MOST_SIZE, parse
 from slurmfab.cluster.slurm.platform import SOURCE, installed, unknown
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
@@ -18,6 +19,9 @@ PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")  # where packages have
 
 MUNGE = {"AuthType": "auth/munge", "CredType": "cred/munge", "CryptoType": "crypto/munge"}
 SHOWN_NAMES = 5
+DEFAULT_STATE = "/var/lib/slurm/slurmctld"
+UNSET_STATE = "/var/spool"  # StateSaveLocation if slurm.conf has none (slurm.conf(5))
+
 NO_HARDWARE = ("cloud", "future")  # states of nodes that exist only now and then (slurm.conf(5), State)
 
 
@@ -194,6 +198,21 @@ def federations(old: OldCluster) -> Iterator[str]:
         )
 
 
+def shared_state(old: OldCluster) -> Iterator[str]:
+    """State among files of other programs, which a deployment would close to them; Slurm's default is such a place."""
+    named = old.setting("StateSaveLocation")
+    path = posixpath.normpath(named or UNSET_STATE)
+    if not path.startswith("/") or not taken(path):
+        return
+    user, default = old.setting("SlurmUser") or "root", "" if named else ", Slurm's own default"
+    yield (
+        f"StateSaveLocation is {path}{default}, which {taken(path)}. Give the state a directory of its own on all "
+        f"controllers; jobs run on meanwhile: systemctl stop slurmctld; install -d -o {user} -m 0700 {DEFAULT_STATE}; "
+        "move slurmctld's files there (assoc_*, clustername, *_state, *_state.old, hash.*, last_*, …); "
+        f"StateSaveLocation={DEFAULT_STATE} in slurm.conf on all hosts; systemctl start slurmctld. Then import again."
+    )
+
+
 def other_places(old: OldCluster) -> Iterator[str]:
     """A slurm.conf that the packages' programs do not find by themselves."""
     for path, hosts in old.unusual_confs.items():
@@ -216,5 +235,6 @@ RULES = (
     more_than_one_slurmd,
     nodes_that_come_and_go,
     federations,
+    shared_state,
     other_places,
 )

@@ -30,9 +30,6 @@ from slurmfab.core.plan.hand_made_files import MAIN, may_stay, texts_of
 from slurmfab.core.plan.phases.daemons import renewal
 from slurmfab.core.plan.phases.slurm_conf import has_own_files
 
-DEFAULT_STATE = "/var/lib/slurm/slurmctld"
-UNSET_STATE = "/var/spool"  # StateSaveLocation if slurm.conf has none (slurm.conf(5))
-
 MOST_TOLD, LONGEST_TOLD = 50, 400  # differences of one host's slurm.conf, and characters of each
 
 
@@ -99,7 +96,7 @@ def settled_without_accounts(old: OldCluster, draft: Draft) -> Settled:
 def first_draft(old: OldCluster, taken: Carried) -> Draft:
     """The cluster file before the comparison of its files with the old ones."""
     where = places.places(old)
-    state = old.setting("StateSaveLocation") or UNSET_STATE
+    state = old.setting("StateSaveLocation") or refusals.UNSET_STATE
     slurmdbd_conf, ours = database.overrides(old)
     by_node = {node: {**given, **devices.node_settings(old, node)} for node, given in nodes.node_settings(old).items()}
     texts = {**old.texts, database.FILE: old.text_of(old.database_host, database.FILE)}
@@ -112,7 +109,7 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
         slurm=slurm_packages(old),
         ids=places.ids(old),
         slurm_user=old.slurm_user,
-        state_directory="" if state == DEFAULT_STATE and len(where.controllers) == 1 else state,
+        state_directory="" if state == refusals.DEFAULT_STATE and len(where.controllers) == 1 else state,
         slurm_conf_directory=shared_directory(old),
         database=database.section(old),
         nodes=by_node,

@@ -76,6 +76,17 @@ ROWS = (
         ),
     ),
     Breakage(
+        name="slurm-conf-refused",
+        what="somebody changed how jobs are scheduled in slurm.conf, mistyped a key, and restarted slurmctld",
+        host="ctl",
+        breaks="sed -i 's,^SelectType=.*,SelectType=select/linear,; s,^SelectTypeParameters=.*,SelectTypeParam=x,' "
+        "/etc/slurm/slurm.conf; systemctl restart slurmctld",
+        shows="! systemctl is-active slurmctld",
+        check=("slurmctld is running",),
+        plan=("slurm.conf",),
+        deploy=Mended(),
+    ),
+    Breakage(
         name="slurmctld-ended-at-its-start",
         what="somebody added a plugin to slurm.conf that slurmctld does not find, and restarted it",
         host="ctl",

@@ -40,6 +40,8 @@ def refusal(one: FoundCluster) -> str:
         ("SlurmUser=slurm", "SlurmUser=slurm\nAuthType=auth/slurm", "AuthType is auth/slurm"),
         ("SlurmUser=slurm", "SlurmUser=slurm\nCredType=cred/slurm", "CredType is cred/slurm"),
         ("SlurmUser=slurm", "SlurmUser=slurm\nFrontendName=fe1", "FrontendName: front ends"),
+        ("/var/lib/slurm/slurmctld", "/var/spool/", "StateSaveLocation is /var/spool, which is a directory of the"),
+        ("StateSaveLocation=/var/lib/slurm/slurmctld\n", "", "is /var/spool, Slurm's own default, which is"),
         ("CPUs=4", "CPUs=4 State=CLOUD", "n[1-2]: nodes with State=CLOUD come and go"),
         ("CPUs=4", "CPUs=4 State=future", "its slurm.conf names no compute nodes"),
         ("CPUs=4", "NodeHostName=n1 Port=[7001-7002] CPUs=4", "n1: several nodes of slurm.conf are this one"),
