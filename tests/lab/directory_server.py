@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shlex
 import subprocess
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ class DirectoryServer:
 
     def members(self, group: str, *names: str) -> None:
         """Let a group have these members and no others."""
-        values = "".join(f"memberUid: {name}\n" for name in names)
+        values = "".join(f"memberUid:: {base64.b64encode(name.encode()).decode()}\n" for name in names)
         self.change(f"dn: cn={group},{BASE}\nchangetype: modify\nreplace: memberUid\n{values}")
 
     def stop(self) -> None:

@@ -290,10 +290,11 @@ def test_a_home_elsewhere_or_behind_a_link_of_a_user_is_not_made(site: Site) -> 
 
 
 def test_who_comes_and_goes_in_a_group_is_shown_before_it_is_done(site: Site) -> None:
-    site.directory.members("phys", "bob")
+    site.directory.members("phys", "bob", "Zed", "zed\vphys", "a:b", "x\ny")
     for host in HOSTS:
         site.lab.on(host, "sss_cache -E")
     shown = words_of(site.lab.slurmfab("plan"))
+    assert r"from_groups: 'x\ny', 'zed\x0bphys', Zed, a:b of phys gets no account" in shown
     assert "user bob in physics" in shown
     assert "user ann" in shown
     assert "--prune" in shown

@@ -56,12 +56,15 @@ printf '+admins ALL=(ALL) ALL\\n#%s ALL=/bin/dd\\nUser_Alias OPS = alma : MORE =
 echo '@include /etc/sudoers.more' >/etc/sudoers.d/more
 sed -i 's/^netgroup:.*/netgroup: files/' /etc/nsswitch.conf && echo 'admins (,nell,)' >/etc/netgroup
 echo 'permit nopass doug as root' >/etc/doas.conf
+useradd -m carl; useradd -m otto; echo 'domänen-admins:x:3999:otto' >>/etc/group
+printf 'CARL ALL=(ALL) NOPASSWD: ALL\n%%Domänen-Admins ALL=(ALL) NOPASSWD: ALL\n' >/etc/sudoers.d/letters
 """
 """Makes users who are root, or may become root in different ways, and late, who is an ordinary one as yet."""
 
 POWERFUL = (
     *("root", "slurm", "zoe", "toor", "daemon1", "will", "adele", "doc", "dick"),
     *("ruth", "nell", "doug", "ulf", "alma", "gus"),  # by rules: for a name, netgroup, with doas, UID, alias, GID
+    *("carl", "otto"),  # by rules in other letters than the names'
 )
 GO = (
     "cd / && runuser -u {} -- ssh -n -o BatchMode=yes -o ConnectTimeout=20 -o HostbasedAuthentication=yes"

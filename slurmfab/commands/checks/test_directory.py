@@ -12,6 +12,7 @@ from slurmfab.commands.checks.wanted import deploy
 from slurmfab.core.plan.phases.directory import guard
 from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.agent.core.listing import listed
+from slurmfab.on_hosts.agent.facts.facts import MEMBERS
 from slurmfab.on_hosts.agent.people import ldap_probe
 
 UNIT = "sssd"
@@ -27,7 +28,6 @@ done; true
 """
 """Prints each user who exists with UID, GID and all groups but those of the system, which differ from host to host."""
 
-MEMBERS = "timeout 20 getent group {groups}; true"
 PAM = "grep -l pam_sss.so /etc/pam.d/common-account /etc/pam.d/common-auth | wc -l"
 NSS = "grep -cE '^(passwd|group):[^#]* sss( |$)' /etc/nsswitch.conf; true"
 
@@ -112,9 +112,9 @@ def members(host: CheckedHost, groups: tuple[str, ...]) -> dict[str, list[str]]:
     """The members of the groups that a host knows, by name."""
     if not groups:
         return {}
-    lines = host.as_found.ask(MEMBERS.format(groups=shlex.join(groups))).splitlines()
-    fields = [line.split(":") for line in lines if line.count(":") > 2]
-    return {one[0]: [name for name in one[3].split(",") if name] for one in fields}
+    told = host.as_found.ask(f"timeout 20 python3 -I -c {shlex.join([MEMBERS, *groups])}; true")
+    found = json_objects.parse(told.encode()) or {}
+    return {group: [name for name in some if name.isprintable()] for group, some in found.items()}
 
 
 def users(host: CheckedHost, names: list[str]) -> dict[str, str]:

@@ -71,7 +71,7 @@ MOST_ASKED = 50  # how many users sudo is asked about, each by a command of its 
 VOUCHED_FOR = f"""
 {{ echo {STRANGER} {" ".join(KEEPERS)}; getent passwd | awk -F: '$3 < 1000 {{ print $1 }}'
   getent passwd | awk -F: '$3 >= 1000 {{ print $1 }}' | head -n {MOST_ASKED} | while read -r user; do
-      LC_ALL=C sudo -n -l -U "$user" </dev/null 2>/dev/null | grep -q ' may run ' && echo "$user"
+      LC_ALL=C sudo -n -l -U "$(id -un "$user")" </dev/null 2>/dev/null | grep -q ' may run ' && echo "$user"
   done
   getent group {POWERFUL} | cut -d: -f4 | tr , ' '; }} | tr -s ' ' '\\n' | sort -u | while read -r user; do
     sshd -T -C "user=$user,host=localhost,addr=127.0.0.1" | grep -qix 'hostbasedauthentication yes' && echo "$user"

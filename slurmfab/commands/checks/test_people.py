@@ -124,5 +124,5 @@ def refusal(kind: str, size: int, known: set[str], bits: int) -> str:
 
 def numbers(host: CheckedHost, names: list[str]) -> dict[str, tuple[int, int]]:
     """UID and primary GID of the users that exist on a host, by name."""
-    lines = (line.split(":") for line in host.ask(USERS.format(names=" ".join(names))).splitlines())
-    return {fields[0]: (int(fields[2]), int(fields[3])) for fields in lines if fields[0] in names}
+    lines = (line.split(":") for line in host.ask(USERS.format(names=" ".join(names))).split("\n"))
+    return {fields[0]: (int(fields[2]), int(fields[3])) for fields in lines if fields[0] in names and len(fields) > 3}

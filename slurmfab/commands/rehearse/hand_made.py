@@ -104,14 +104,18 @@ class Making:
 
     @cached_property
     def addresses(self) -> dict[str, str]:
-        """The addresses of the twin's hosts, by those that the real hosts have."""
-        found = self.real.old.found
-        pairs: dict[str, str] = {}
+        """The addresses of the twin's hosts, by those that the real hosts have.
+
+        What a host alone says of itself stands behind the addresses at which hosts were reached or that slurm.conf has.
+        """
+        found, pairs, told = self.real.old.found, dict[str, str](), dict[str, list[str]]()
         for host, address in self.twin.addresses.items():
-            own = found.facts[host].addresses if host in found.facts else ()
-            named = (found.addresses.get(host, ""), real_cluster.real_address(self.real.old, host), *own)
+            named = (found.addresses.get(host, ""), real_cluster.real_address(self.real.old, host))
             pairs.update((one, address) for one in named if is_numeric(one) and not is_loopback(one))
-        return pairs
+            for one in found.facts[host].addresses if host in found.facts else ():
+                told.setdefault(one, []).append(address)
+        own = {one: places[0] for one, places in told.items() if len(places) == 1 and not is_loopback(one)}
+        return {**own, **pairs}
 
     def changes(self, hardware: Hardware) -> Changes:
         """What is other on the twin. `hardware`: of its hosts."""

@@ -105,7 +105,7 @@ def is_plain(path: str) -> bool:
     return path == posixpath.normpath(path) and path.startswith("/") and path.isprintable()
 
 
-def require_possible(file: FoundFile) -> None:
+def require_possible(host: str, file: FoundFile) -> None:
     """Refuse, by InputError, a file of which a host tells, and that is none of Slurm's: by its place, or no text.
 
     In directories of programs of the site are stand-ins and configuration alone: others would run what is there.
@@ -119,7 +119,7 @@ def require_possible(file: FoundFile) -> None:
         is_there = is_there and not any(part.startswith(".") for part in parts)
         if not is_plain(path) or not (UNIT.fullmatch(path) or is_there) or "\0" in file.text:
             raise InputError(
-                f"The import cannot be rehearsed: a host tells of {path!a} as a file of Slurm's. A twin has such files "
+                f"The import cannot be rehearsed: {host} tells of {path!a} as a file of Slurm's. A twin has such files "
                 "as texts, in directories of Slurm's own, such as /etc/slurm. Nothing was started."
             )
 
@@ -129,7 +129,7 @@ def is_elsewhere(top: str) -> bool:
     return top in ELSEWHERE or top.startswith("lib")
 
 
-def require_log(path: str) -> None:
+def require_log(host: str, path: str) -> None:
     """Refuse, by InputError, a place for a twin's daemons to write to where others would run what they write."""
     parts = path.partition("/")[2].split("/")
     is_hidden = any(part.startswith(".") for part in parts)
@@ -137,7 +137,7 @@ def require_log(path: str) -> None:
     is_there = path.startswith(("/var/log/", "/var/run/", "/run/")) or of_slurm or not is_elsewhere(parts[0])
     if is_hidden or not (is_plain(path) and is_there):
         raise InputError(
-            f"The import cannot be rehearsed: a daemon of a host writes to {path!a}. On a twin, daemons write to "
+            f"The import cannot be rehearsed: a daemon of {host} writes to {path!a}. On a twin, daemons write to "
             "/var/log, /run and directories of Slurm's own in /var. Nothing was started."
         )
 

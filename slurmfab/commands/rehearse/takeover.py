@@ -98,14 +98,13 @@ def prepared(known: Inventory, asked: Asked, wanted: Wanted, output: Output) -> 
     refuse_without_twin(old, known)
     named = tuple(expand(wanted.cut)) if wanted.cut else ()
     chosen = twin.choose([(known.cluster, known.lock)], named)
-    for files in (asked.cluster.hosts[host] for host in chosen.hosts if host in asked.cluster.hosts):
-        for file in (*files.files, *files.drop_ins):
-            if not file.path.startswith(real_cluster.FETCHED):
-                programs.require_possible(file)
     for host in chosen.hosts:
-        files = asked.cluster.hosts.get(host) or asked.cluster.hosts[asked.cluster.controller]
-        for path in real_cluster.written(old, host, files):
-            programs.require_log(path)
+        own = asked.cluster.hosts.get(host)
+        for file in (*own.files, *own.drop_ins) if own else ():
+            if not file.path.startswith(real_cluster.FETCHED):
+                programs.require_possible(host, file)
+        for path in real_cluster.written(old, host, own or asked.cluster.hosts[asked.cluster.controller]):
+            programs.require_log(host, path)
     rehearsing.refuse_unknown(chosen, named)
     rehearsing.require_machine(chosen)
     notes = [f"{host} did not answer: {reason}" for host, reason in importing.silent(asked).items()]

@@ -23,7 +23,7 @@ from slurmfab.core.plan.hand_made_files import ROOT_JOBS
 from slurmfab.core.plan.phases import containers, logins, slurm_source
 from slurmfab.core.plan.phases.logins import LIMITS
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.plan.preflight import gres
+from slurmfab.core.plan.preflight import accounts, gres
 from slurmfab.core.plan.preflight.cgroups import cgroup_notices
 from slurmfab.on_hosts.agent.core.resource import CHANGED, OK, Outcome
 from slurmfab.on_hosts.agent.files import apparmor_profiles
@@ -93,6 +93,8 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         tell_folded(run, users_beside_slurmctld(plan_input))
     if run.takes("containers"):
         tell_folded(run, added_profiles(plan_input))
+    if plan_input.cluster.database:
+        tell_folded(run, accounts.left_out_members(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, mig.notices(plan_input))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))

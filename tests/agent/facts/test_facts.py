@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -376,3 +377,18 @@ def test_the_daemons_that_a_site_has_started_again_itself_are_told(
     (root / path).parent.mkdir(parents=True)
     (root / path).write_text(text)
     assert facts.restarted_by_others(str(root)) == found
+
+
+def test_members_of_a_group_when_their_names_are_odd_then_each_is_one_printable_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = {"phys": ["ann", "x\nphys:x:0:eve", "\u2028", "", "Zed", "y" * 9999]}
+    monkeypatch.setattr(facts, "printed", lambda _: json.dumps(told))
+    found = facts.members("", ["phys"])["phys"]
+    assert found[:3] == ["'\\u2028'", "'x\\nphys:x:0:eve'", "Zed"]
+    assert found[3:] == ["ann", "y" * 255]
+
+
+def test_members_of_groups_when_one_does_not_exist_then_are_those_of_the_others() -> None:
+    assert facts.members("", ["root", "no-such-group"]) == {"root": facts.members("", ["root"])["root"]}
+    assert facts.members("", []) == {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins, refusals
+from slurmfab.on_hosts.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins, block, refusals
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.identities.powerful_users import members_of
 
@@ -26,9 +27,14 @@ def host(tmp_path: Path) -> Context:
 
 
 def refused(host: Context, kind: str) -> set[str]:
-    """The users, or the groups, that a host refuses."""
+    """The users, or the groups, that a host refuses, in small letters."""
+    return {name.lower() for name in patterns(host, kind)}
+
+
+def patterns(host: Context, kind: str) -> list[str]:
+    """The patterns by which a host refuses users, or groups."""
     found = [line.split()[2] for line in refusals(host).splitlines() if line.startswith(f"Match {kind} ")]
-    return {name for one in found for name in one.split(",")}
+    return [name for one in found for name in one.split(",")]
 
 
 def test_users_below_1000_are_refused_and_odd_names_are_patterns(host: Context) -> None:
@@ -45,7 +51,7 @@ def told_by_sudo(host: Context, *members: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("members", "users", "groups"),
     [
-        ([{"username": "bob"}, {"username": r"AD\bob"}], {"bob", r"AD\bob"}, set()),
+        ([{"username": "bob"}, {"username": r"AD\bob"}], {"bob", r"ad\bob"}, set()),
         ([{"usergroup": "ops"}, {"nonunixgroup": "domain admins"}], set(), {"ops", "domain?admins"}),
         ([{"userid": 1000}, {"usergid": 2000}, {"nonunixgid": 2000}], {"ann"}, {"ops"}),
         ([{"username": "bob", "negated": True}, {"netgroup": "no-such-netgroup"}], {"bob"}, set()),
@@ -57,6 +63,42 @@ def test_whom_a_rule_of_sudo_names_is_refused(
     told_by_sudo(host, *members)
     assert refused(host, "User") - {"odd?name?", "old", "root"} == users
     assert refused(host, "Group") == groups
+
+
+ACCOUNTS = "Cara:x:3001:3001::/:/bin/sh\ncara2:x:3001:3001::/:/bin/sh\nclara:x:3002:3002::/:/bin/sh\n"
+
+
+@pytest.mark.parametrize(
+    ("member", "kind", "named", "other"),
+    [
+        ({"username": "CARA"}, "User", {"CARA", "cara", "Cara", "cara2"}, "clara"),  # cara2 has the same UID
+        ({"username": "DORA"}, "User", {"DORA", "dora", "Dora"}, "cara"),
+        ({"usergroup": "OPS"}, "Group", {"OPS", "ops", "Ops"}, "root"),
+        ({"usergroup": "Domänen-Admins"}, "Group", {"Dom??nen-Admins", "dom??nen-admins"}, "dom?nen-admins"),
+        ({"username": "jörg"}, "User", {"j??rg", "J??rg"}, "j?rg"),
+    ],
+)
+def test_whom_a_rule_names_when_its_letters_are_others_than_the_accounts_then_is_refused_in_those_of_the_account(
+    host: Context, member: dict[str, object], kind: str, named: set[str], other: str
+) -> None:
+    Path(host.path("/etc/passwd")).write_text(PASSWD + ACCOUNTS)
+    told_by_sudo(host, member)
+    found = {*patterns(host, kind)}
+    assert named <= found
+    assert other not in found
+
+
+@pytest.mark.skipif(not Path("/usr/sbin/sshd").exists(), reason="asks sshd")
+@pytest.mark.parametrize(("user", "is_refused"), [("jörg", True), ("jorg", False)])
+def test_sshd_when_a_name_has_letters_outside_of_ascii_then_compares_the_pattern_with_it(
+    tmp_path: Path, user: str, is_refused: bool
+) -> None:
+    key, conf = tmp_path / "key", tmp_path / "conf"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    conf.write_text(f"HostKey {key}\nHostbasedAuthentication yes\n{block('User', {'jörg'})}")
+    asked = ["/usr/sbin/sshd", "-T", "-f", conf, "-C", f"user={user},host=h,addr=127.0.0.1"]
+    shown = subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert ("hostbasedauthentication no" in shown) is is_refused
 
 
 @pytest.mark.parametrize("member", [{"username": "ALL"}, {"a new kind": "bob"}, {"usergid": "many"}, {}])

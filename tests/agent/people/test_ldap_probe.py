@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import ssl
 import subprocess
@@ -201,6 +202,54 @@ def test_an_entry_that_is_too_large_to_read_is_told_and_hides_none_behind_it(mon
     monkeypatch.setattr(ldap_probe, "entries", lambda *_: rows)
     told = ldap_probe.colliding(None, "group", GUARD)  # type: ignore[arg-type]
     assert [one.partition(" has ")[0] for one in told] == ["group cn=large,dc=x", "group SUDO?"]
+
+
+SMALL = message(0x64, tlv(4, b"cn=x,dc=x") + tlv(0x30, b""))
+
+
+def test_an_answer_without_end_is_refused_before_it_takes_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ldap_probe, "MOST_DROPPED", 4 << 20)
+    with pytest.raises(OSError, match="more entries than were asked for"):
+        entries(Line(SMALL * 200), ("dc=x", "subtree"), "(cn=*)", ["cn"], 10)  # type: ignore[arg-type]
+    large = message(0x64, tlv(4, b"cn=x,dc=x") + tlv(0x30, tlv(0x30, tlv(4, b"cn") + tlv(0x31, tlv(4, b"x" * 999999)))))
+    with pytest.raises(OSError, match="more entries than were asked for"):
+        entries(Line(large * 8), ("dc=x", "subtree"), "(cn=*)", ["cn"], 10)  # type: ignore[arg-type]
+
+
+def test_an_answer_that_comes_ever_more_slowly_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ldap_probe.time, "monotonic", itertools.count(0, 20).__next__)
+    with pytest.raises(socket.timeout):
+        entries(Line(SMALL * 50), ("dc=x", "subtree"), "(cn=*)", ["cn"], 10)  # type: ignore[arg-type]
+
+
+GETENT = """\
+#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in
+        -s) shift 2 ;;
+        --) shift; break ;;
+        -*) echo "getent: invalid option" >&2; exit 64 ;;
+        *) base=$1; shift ;;
+    esac
+done
+[ "$base" = group ] || exit 2
+for one; do [ "$one" != 20050 ] || echo "zora:*:20050:"; done
+exit 2
+"""
+
+
+def test_what_sssd_shows_when_it_has_a_number_of_the_hosts_then_is_told_also_beside_numbers_of_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "getent").write_text(GETENT)
+    (tmp_path / "getent").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(ldap_probe, "numbers", lambda _: [])
+    taken = [(-1, -1, ""), (20050, 20050, "proj of n1")]
+    assert ldap_probe.seen({"uid": [(-1, -1, "")], "gid": taken}) == ["zora has the GID 20050 of proj of n1"]
+    (tmp_path / "getent").write_text("#!/bin/sh\nexit 64\n")
+    with pytest.raises(OSError, match="ends with 64"):
+        ldap_probe.seen({"uid": [], "gid": taken})
 
 
 def test_numbers_that_no_host_can_have_are_taken_for_roots() -> None:

@@ -91,6 +91,17 @@ def test_the_addresses_of_a_cluster_are_those_of_its_twin_wherever_a_file_has_th
     assert making.addresses["10.0.1.1"] == making.twin.addresses["g1"]
 
 
+def test_an_address_when_a_host_says_that_another_ones_is_its_own_then_stays_that_of_the_other() -> None:
+    found = KINDS["accounts"]("24.11")
+    claimed = {"n1": ("10.0.0.1", "10.9.0.1", "10.9.0.9"), "g1": ("10.9.0.2", "10.9.0.9")}
+    facts = {host: replace(one, addresses=claimed.get(host, one.addresses)) for host, one in found.facts.items()}
+    making = making_of(real_of(replace(found, facts=facts)))
+    on_twin = making.twin.addresses
+    assert [making.addresses.get(one) for one in ("10.0.0.1", "10.9.0.1", "10.9.0.2", "10.9.0.9")] == [
+        *(on_twin["ctl"], on_twin["n1"], on_twin["g1"], None)
+    ]
+
+
 def test_a_host_of_the_twin_is_known_by_every_name_that_files_have_for_it() -> None:
     found = KINDS["accounts"]("24.11")
     conf = found.facts["ctl"].slurm_conf.replace("AccountingStorageHost=db", "AccountingStorageHost=db.example.org")

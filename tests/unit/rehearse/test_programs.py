@@ -135,7 +135,7 @@ def test_a_unit_whose_lines_may_be_read_in_two_ways_then_is_left_out_and_named(e
     ],
 )
 def test_a_file_of_slurms_may_be_where_it_is(path: str) -> None:
-    programs.require_possible(FoundFile(path, "", link=path))
+    programs.require_possible("n1", FoundFile(path, "", link=path))
 
 
 @pytest.mark.parametrize(
@@ -164,19 +164,19 @@ def test_a_file_of_slurms_may_be_where_it_is(path: str) -> None:
     ],
 )
 def test_a_file_elsewhere_of_which_a_host_tells_then_there_is_no_twin(path: str) -> None:
-    with pytest.raises(InputError, match=r"a host tells of .* Nothing was started\."):
-        programs.require_possible(FoundFile(path, ""))
-    with pytest.raises(InputError, match="a host tells of"):
-        programs.require_possible(FoundFile("/etc/slurm/x", "", link=path))
+    with pytest.raises(InputError, match=r"n1 tells of .* Nothing was started\."):
+        programs.require_possible("n1", FoundFile(path, ""))
+    with pytest.raises(InputError, match="n1 tells of"):
+        programs.require_possible("n1", FoundFile("/etc/slurm/x", "", link=path))
 
 
 def test_a_program_of_a_site_is_among_its_programs_as_a_stand_in() -> None:
-    programs.require_possible(FoundFile("/usr/local/sbin/epilog", "evil", 0o755))
+    programs.require_possible("n1", FoundFile("/usr/local/sbin/epilog", "evil", 0o755))
 
 
 def test_a_binary_file_of_which_a_host_tells_then_there_is_no_twin() -> None:
     with pytest.raises(InputError, match="as texts"):
-        programs.require_possible(FoundFile("/etc/slurm/spank.conf", "\x7fELF\0"))
+        programs.require_possible("n1", FoundFile("/etc/slurm/spank.conf", "\x7fELF\0"))
 
 
 def test_stand_ins_that_were_called_are_told_with_their_hosts() -> None:
@@ -189,7 +189,7 @@ def test_stand_ins_that_were_called_are_told_with_their_hosts() -> None:
     "path", ["/var/log/slurmd.log", "/var/spool/slurmd", "/run/slurmd.pid", "/srv/state", "/opt/x/log"]
 )
 def test_a_daemon_of_a_twin_may_write_where_nobody_runs_what_is_there(path: str) -> None:
-    programs.require_log(path)
+    programs.require_log("n1", path)
 
 
 @pytest.mark.parametrize(
@@ -201,5 +201,5 @@ def test_a_daemon_of_a_twin_may_write_where_nobody_runs_what_is_there(path: str)
     ],
 )  # fmt: skip
 def test_a_daemon_that_would_write_what_others_run_then_there_is_no_twin(path: str) -> None:
-    with pytest.raises(InputError, match="a daemon of a host writes to"):
-        programs.require_log(path)
+    with pytest.raises(InputError, match="a daemon of n1 writes to"):
+        programs.require_log("n1", path)

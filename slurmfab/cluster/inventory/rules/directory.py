@@ -14,6 +14,9 @@ _WRITTEN = frozenset((
 ))  # fmt: skip
 """What sssd.conf has for the other keys."""
 
+_OTHER_NUMBERS = frozenset(("override_gid", "ldap_user_primary_group", "ldap_schema: ad"))
+"""Options by which a user's number, or its group's, is not that of the attributes which searches filter."""
+
 
 def the_directory_has_the_users(cluster: Cluster) -> Complaints:
     """Of two sources of users with the same names, each host would ask its own files first."""
@@ -27,6 +30,12 @@ def sssd_conf_is_slurmfabs(cluster: Cluster) -> Complaints:
         return
     if SSSD_CONF in cluster.files:
         yield ("files", SSSD_CONF), "slurmfab writes it for the key directory"
-    for option in cluster.directory.sssd.options:
+    for option, value in cluster.directory.sssd.options.items():
         if option in _WRITTEN:
             yield ("directory", "sssd", "options", option), "slurmfab writes this line itself; another key is for it"
+        elif _OTHER_NUMBERS & {option, f"{option}: {value.lower()}"}:
+            yield (
+                ("directory", "sssd", "options", option),
+                "with it, users have other numbers than those that are kept from being a host's own; for Active "
+                "Directory, write type: ad",
+            )

@@ -140,7 +140,7 @@ def homes(plan_input: PlanInput, sssd: Sssd) -> tuple[str, ...]:
 def settings(plan_input: PlanInput, host: str, sssd: Sssd) -> str:
     """The text of sssd.conf(5), with the password of the entry as which SSSD searches."""
     facts = plan_input.facts[host]
-    users, groups = (guarded(plan_input.cluster, plan_input.lock, kind, host, facts) for kind in KINDS)
+    users, groups = of_both(plan_input.cluster, plan_input.lock, host, facts)
     bases = {"ldap_schema": "ad"} if sssd.type == "ad" else search_bases(sssd, users, groups)
     values = {
         "sssd": sssd,
@@ -163,6 +163,15 @@ def own_names(names: Mapping[int, str]) -> tuple[str, ...]:
 def listed(names: Iterable[str]) -> list[str]:
     """Those of the names that a list of SSSD's can hold, each once."""
     return [name for name in dict.fromkeys(names) if LISTED.fullmatch(name)]
+
+
+def of_both(cluster: Cluster, lock: Lock, host: str, facts: HostFacts | None) -> tuple[Guarded, Guarded]:
+    """What users may not have, and what groups may not have."""
+    users, groups = (guarded(cluster, lock, kind, host, facts) for kind in KINDS)
+    if cluster.directory and cluster.directory.sssd.options.get("auto_private_groups", "false").lower() != "false":
+        # Then the number of a user is that of a group, too (sssd.conf(5)).
+        users = users._replace(numbers=tuple(sorted({*users.numbers, *groups.numbers})))
+    return users, groups
 
 
 def guarded(cluster: Cluster, lock: Lock, kind: Kind, host: str = "", facts: HostFacts | None = None) -> Guarded:
@@ -195,7 +204,7 @@ def guard(cluster: Cluster, lock: Lock, host: str = "", facts: HostFacts | None 
     """What a host, which adds its own numbers, asks the directory for, in JSON (`ldap_probe.collisions`)."""
     assert cluster.directory is not None, "they are asked for with a directory"
     sssd = cluster.directory.sssd
-    users, groups = (guarded(cluster, lock, kind, host, facts) for kind in KINDS)
+    users, groups = of_both(cluster, lock, host, facts)
     above = (NUMBERS_END, 1 << 62, "none: programs take it for a negative number")
     below = (-1, -1, "") if sssd.min_id else (-1 << 62, MIN_ID - 1, "")
     is_ldap, of = sssd.type == "ldap", (("user", users), ("group", groups))

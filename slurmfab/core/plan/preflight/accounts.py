@@ -54,20 +54,25 @@ def is_to_come(plan_input: PlanInput, host: str) -> bool:
 
 
 def unfit_groups(plan_input: PlanInput) -> Iterator[str]:
-    """Groups of accounts that the primary controller does not know, and members whom Slurm cannot have, a line each."""
+    """Groups of accounts that the primary controller does not know, a line each."""
     host = plan_input.cluster.controller
     for group in accounts.unknown_groups(plan_input) if not is_to_come(plan_input, host) else ():
         yield (
             f"{host}: accounts: from_groups: there is no group {group} (getent group {group}). Is the name spelled "
             f"right, and does the directory answer? See: systemctl status sssd; {FAB} check-cluster --only directory"
         )
+
+
+def left_out_members(plan_input: PlanInput) -> Iterator[tuple[str, str]]:
+    """The members of groups whom slurmdbd cannot have, and who get no account: the controller, and a line each."""
     for group in plan_input.cluster.member_groups:
         odd = [name for name in plan_input.controller_facts.members.get(group, ()) if not is_name(name)]
         if odd:
+            more = f" and {len(odd) - MOST} more" if len(odd) > MOST else ""
             yield (
-                f"{host}: accounts: from_groups: {group} has {', '.join(odd[:MOST])}: slurmdbd takes names of at most "
-                "40 lower-case letters, digits, _, . and -. Take the user out of the group, or the group out of "
-                "the account."
+                plan_input.cluster.controller,
+                f"accounts: from_groups: {', '.join(odd[:MOST])}{more} of {group} gets no account: slurmdbd takes "
+                "names of at most 40 lower-case letters, digits, _, . and -",
             )
 
 

@@ -6,6 +6,7 @@ Programs run only for what no file tells, so that a host answers within some ten
 from __future__ import annotations
 
 import binascii
+import json
 import os
 import re
 import socket
@@ -435,11 +436,29 @@ def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
     return found
 
 
+MEMBERS = """\
+import grp, json, sys
+found = {}
+for name in sys.argv[1:]:
+    try:
+        found[name] = grp.getgrnam(name).gr_mem
+    except KeyError:
+        pass
+print(json.dumps(found))
+"""
+"""Prints groups with their members, whose names getent(1) would print in rows of its own."""
+
+
 def members(root: str, groups: Sequence[str]) -> Dict[str, List[str]]:
     """The members of the groups that exist here, by name. NSS is asked by a program, as a directory may be silent."""
-    asked = printed(["getent", "group", *groups]) if groups and not root else read_text(root + "/etc/group")
-    fields = [line.split(":") for line in asked.splitlines()]
-    return {one[0]: sorted({*one[3].split(",")} - {""}) for one in fields if one[0] in groups}
+    if root:
+        found = {one[0]: one[3].split(",") for one in entries(root + "/etc/group") if one[0] in groups}
+    else:
+        found = json.loads((printed([sys.executable, "-I", "-c", MEMBERS, *groups]) if groups else "") or "{}")
+    return {
+        group: sorted({(name if name.isprintable() else ascii(name))[:255] for name in some} - {""})
+        for group, some in found.items()
+    }
 
 
 def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:

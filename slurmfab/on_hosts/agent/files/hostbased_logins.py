@@ -6,13 +6,23 @@ cannot know, so the host writes these names among its settings whenever it compa
 
 from __future__ import annotations
 
+import grp
+import pwd
 import re
+from contextlib import suppress
 from typing import ClassVar, Set
 
+from slurmfab.on_hosts.agent.core.reading import entries
 from slurmfab.on_hosts.agent.core.resource import Context, State
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
-from slurmfab.on_hosts.agent.identities.powerful_users import EVERYBODY, has_rules_elsewhere, powerful
+from slurmfab.on_hosts.agent.identities.powerful_users import (
+    EVERYBODY,
+    has_rules_elsewhere,
+    is_system_id,
+    named_by_rules,
+)
+from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 
 REFUSED_HERE = "# Refused here, too:\n"
 """The line of a file behind which the host puts those whom it refuses by its own users and rules."""
@@ -50,12 +60,37 @@ def refusals(context: Context) -> str:
 
     Everybody is refused where sudo has rules of a directory: whom these name, it tells of one user at a time.
     """
-    found = powerful(context)
-    users = {EVERYBODY} if has_rules_elsewhere(context) else found.users
-    return block("User", users) + block("Group", found.groups)
+    listed, named = [*entries(context.path("/etc/passwd"))], named_by_rules(context)
+    users = {one[0] for one in listed if is_system_id(one[2:3])} | spelled(context, named.users, "/etc/passwd")
+    # For the kernel, names with one UID are one user, and sudo takes the first of them.
+    numbers = {str(one.pw_uid) for name in users for one in (find_user(context, name),) if one}
+    users |= {one[0] for one in listed if {*one[2:3]} & numbers}
+    groups = spelled(context, named.groups, "/etc/group")
+    return block("User", {EVERYBODY} if has_rules_elsewhere(context) else users) + block("Group", groups)
+
+
+def spelled(context: Context, names: Set[str], path: str) -> Set[str]:
+    """Names of users or groups in the letters that accounts may have: upper and lower case are alike for sudo.
+
+    sshd tells them apart. `path`: the host's own file of such names. Those of a directory are the ones that it knows
+    under one of the usual spellings.
+    """
+    folded = {name.casefold() for name in names}
+    own = {one[0] for one in entries(context.path(path)) if one[0].casefold() in folded}
+    usual = {one for name in names for one in (name, name.lower(), name.upper(), name.capitalize())}
+    asked = {name: grp.getgrnam if path == "/etc/group" else pwd.getpwnam for name in usual if context.root == "/"}
+    known = set()
+    for name, ask in asked.items():
+        with suppress(KeyError, ValueError):
+            known.add(ask(name)[0])
+    return own | usual | known
 
 
 def block(kind: str, refused: Set[str]) -> str:
-    """The block that refuses users, or members of groups; empty for none."""
-    patterns = EVERYBODY if EVERYBODY in refused else ",".join(sorted(ODD.sub("?", name) for name in refused if name))
-    return "Match %s %s\n    HostbasedAuthentication no\n" % (kind, patterns) if patterns else ""
+    """The block that refuses users, or members of groups; empty for none.
+
+    Where a name has another character, the pattern has a question mark for each of its bytes, as sshd compares these.
+    """
+    patterns = {ODD.sub(lambda odd: "?" * len(odd[0].encode(errors="surrogateescape")), name) for name in refused}
+    some = EVERYBODY if EVERYBODY in refused else ",".join(sorted(patterns - {""}))
+    return "Match %s %s\n    HostbasedAuthentication no\n" % (kind, some) if some else ""

@@ -62,7 +62,14 @@ def powerful(context: Context, *, is_numbered: bool = False) -> Powerful:
     `is_numbered`: whether those whom a rule names by number, and whom the host's own files do not know, are told as
     `#20000`, and not by the name that a directory has for it.
     """
-    users = {one[0] for one in entries(context.path("/etc/passwd")) if is_system_id(one[2:3])}
+    found = named_by_rules(context, is_numbered=is_numbered)
+    own = {one[0] for one in entries(context.path("/etc/passwd")) if is_system_id(one[2:3])}
+    return Powerful(own | found.users, found.groups)
+
+
+def named_by_rules(context: Context, *, is_numbered: bool = False) -> Powerful:
+    """The users and groups whom rules of sudo or doas name, as the rules spell them."""
+    users: Set[str] = set()
     groups: Set[str] = set()
     for name in named_by_sudo(context) | named_by_doas(context):
         if name.startswith("%#"):

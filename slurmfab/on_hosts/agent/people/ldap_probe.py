@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
+import time
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
@@ -108,6 +109,7 @@ def trouble(server: str, values: Mapping[str, str], certificate: str) -> str:
 
 MOST_ENTRIES = 100
 SEARCH_SECONDS = 30.0
+ANSWER_SECONDS = 2 * SEARCH_SECONDS  # of a whole answer, however slowly it comes
 BELOW = ", which is below min_id"
 A_NAME = "the name of a host's own or of a package's, or of one whom its groups or rules of sudo name"
 OF_HOST = " of this host"
@@ -357,11 +359,15 @@ def search(base: str) -> bytes:
 def ask(line: socket.socket, number: int, operation: bytes, found: "List[Dict[str, List[str]]] | None" = None) -> None:
     """Send an operation and wait for its end; entries that come before it join `found`.
 
-    Raises Refused if it is no success, OSError if the answer is none.
+    Raises Refused if it is no success, OSError if the answer is none, or has no end.
     """
     line.sendall(tlv(0x30, tlv(2, bytes([number])) + operation))
+    until, size = time.monotonic() + ANSWER_SECONDS, 0
     while True:
-        message, is_cut = element(line)
+        message, is_cut = element(line, until)
+        size += len(message)
+        if size > MOST_DROPPED or len(found or ()) > MOST_ENTRIES:
+            raise OSError("its answer has more entries than were asked for")
         _, rest = split(message)  # its number
         tag, content = rest[0], split(rest)[0]
         if tag == 0x64 and found is not None:  # noqa: PLR2004 - an entry: its name, and its attributes with their values
@@ -400,23 +406,28 @@ def split(data: bytes) -> Tuple[bytes, bytes]:
     return data[begin : begin + size], data[begin + size :]
 
 
-def element(line: socket.socket) -> Tuple[bytes, bool]:
-    """The content of an element, and whether only its beginning; OSError if the connection ends, or it is endless."""
-    head = exactly(line, 2)
-    more = exactly(line, head[1] & 0x7F) if head[1] & 0x80 else b""
+def element(line: socket.socket, until: float) -> Tuple[bytes, bool]:
+    """The content of an element, and whether only its beginning; OSError if the connection ends, or it is endless.
+
+    `until`: when the element has to be there, on the clock of `time.monotonic`.
+    """
+    head = exactly(line, 2, until)
+    more = exactly(line, head[1] & 0x7F, until) if head[1] & 0x80 else b""
     size = int.from_bytes(more, "big") if more else head[1]
     if head[0] != 0x30 or size > MOST_DROPPED:  # noqa: PLR2004 - a sequence
         raise OSError("it does not answer as a directory does")
-    content = exactly(line, min(size, MOST_BYTES))
+    content = exactly(line, min(size, MOST_BYTES), until)
     for begin in range(MOST_BYTES, size, MOST_BYTES):
-        exactly(line, min(size - begin, MOST_BYTES))
+        exactly(line, min(size - begin, MOST_BYTES), until)
     return content, size > MOST_BYTES
 
 
-def exactly(line: socket.socket, size: int) -> bytes:
-    """Read so many bytes. Raises OSError if the connection ends before."""
+def exactly(line: socket.socket, size: int, until: float) -> bytes:
+    """Read so many bytes. Raises OSError if the connection ends before, or they are not there in time."""
     data = b""
     while len(data) < size:
+        if time.monotonic() > until:
+            raise socket.timeout
         part = line.recv(size - len(data))
         if not part:
             raise OSError("it ended the connection")
@@ -424,15 +435,21 @@ def exactly(line: socket.socket, size: int) -> bytes:
     return data
 
 
+SOME_UNKNOWN = 2  # the exit code of getent(1) where not all is known
+
+
 def seen(guard: Mapping[str, Any]) -> List[str]:
     """The users and groups of SSSD on this host that have a number of its own; SSSD is not to show any."""
     told = []
     for what, path, database in (("UID", "/etc/passwd", "passwd"), ("GID", "/etc/group", "group")):
-        named = {str(first): whose for first, _, whose in [*guard[what.lower()], *numbers(path)]}
+        known = [*guard[what.lower()], *numbers(path)]
+        named = {str(first): whose for first, _, whose in known if whose and first >= 0}
         for begin in range(0, len(named), 200):
-            asked = ["getent", "-s", "sss", database, *[*named][begin : begin + 200]]
-            shown = subprocess.run(asked, stdout=subprocess.PIPE, check=False, timeout=SEARCH_SECONDS).stdout
-            rows = [one.split(":") for one in shown.decode(errors="replace").splitlines()]
+            asked = ["getent", "-s", "sss", database, "--", *[*named][begin : begin + 200]]
+            done = subprocess.run(asked, stdout=subprocess.PIPE, check=False, timeout=SEARCH_SECONDS)
+            if done.returncode not in (0, SOME_UNKNOWN):
+                raise OSError("getent -s sss %s ends with %d" % (database, done.returncode))
+            rows = [one.split(":") for one in done.stdout.decode(errors="replace").split("\n")]
             told += ["%s has the %s %s of %s" % (printable(one[0]), what, one[2], named[one[2]])
                      for one in rows if one[2:] and one[2] in named]  # fmt: skip
     return told
@@ -448,8 +465,9 @@ if __name__ == "__main__":
     if not asked:
         sys.stdout.write(json.dumps(troubles(text)))
     else:
-        answer: Dict[str, Any] = {"entries": [], "seen": seen(json.loads(asked)), "trouble": ""}
+        answer: Dict[str, Any] = {"entries": [], "seen": [], "trouble": ""}
         try:
+            answer["seen"] = seen(json.loads(asked))
             answer["entries"] = collisions(text, "", json.loads(asked)) if json.loads(asked)["searches"] else []
         except (OSError, Refused) as error:
             answer["trouble"] = str(error.args[-1] if error.args else error)

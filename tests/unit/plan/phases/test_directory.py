@@ -17,7 +17,7 @@ from slurmfab.cluster.inventory.rules.people import SERVICES
 from slurmfab.core.plan.phases import accounts, directory, packages
 from slurmfab.core.plan.pinned import pin
 from slurmfab.core.plan.plan_input import PlanInput
-from slurmfab.core.plan.preflight.accounts import refuse_unfit
+from slurmfab.core.plan.preflight.accounts import left_out_members, refuse_unfit
 from slurmfab.core.plan.preflight.directory import refuse_unfit as refuse_others
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
 from slurmfab.on_hosts.agent.people.directory_service import CA, HOMES_FILE, DirectoryService
@@ -104,6 +104,18 @@ def test_numbers_and_names_of_any_host_are_left_out_on_all(having: str) -> None:
         asked = json.loads(directory.guard(known.cluster, known.lock, host))
         assert any(row[0] == 20001 for row in asked["uid"])
         assert "cloud" in asked["names"]["user"]
+
+
+@pytest.mark.parametrize(("value", "is_group"), [("true", True), ("hybrid", True), ("False", False), ("", False)])
+def test_numbers_of_users_when_they_are_those_of_groups_too_then_are_no_groups_of_a_host(
+    value: str, is_group: bool
+) -> None:
+    option = f"    options: {{auto_private_groups: '{value}'}}\n" if value else ""
+    known = wanted(SSSD + option, own_numbers=(("gid", 20050, 20050, "proj"),))
+    known = dataclasses.replace(known, lock=pin(known.cluster, known.lock, known.facts))
+    assert ("(uidNumber=20050)" in domain(known, "n1")["ldap_user_search_base"]) is is_group
+    asked = json.loads(directory.guard(known.cluster, known.lock, "n1", known.facts["n1"]))
+    assert any(row[0] == 20050 for row in asked["uid"]) is is_group
 
 
 def test_names_that_hosts_give_rights_to_are_left_out_on_all_hosts_unless_the_file_means_them() -> None:
@@ -284,9 +296,13 @@ def test_while_a_group_is_unknown_nobody_is_taken_for_gone() -> None:
         refuse_unfit(wanted(SSSD + FROM_GROUPS, members={"phys": ("ann",)}, owned=("directory",)))
 
 
-def test_a_member_whom_slurm_cannot_have_is_named() -> None:
-    with pytest.raises(InputError, match=r"phys has Ann Lee: slurmdbd takes names"):
-        refuse_unfit(wanted(SSSD + FROM_GROUPS, members={"phys": ("Ann Lee",), "theo": ()}))
+def test_a_member_whom_slurm_cannot_have_is_left_out_and_named() -> None:
+    known = wanted(SSSD + FROM_GROUPS, members={"phys": ("Ann Lee", "bob", r"'x\x0by'"), "theo": ()})
+    refuse_unfit(known)
+    ((host, told),) = left_out_members(known)
+    assert (host, told.partition(":")[0]) == ("c1", "accounts")
+    assert r"Ann Lee, 'x\x0by' of phys gets no account: slurmdbd takes names" in told
+    assert {name for name, _, _ in accounts.users(known)} == {"slurm", "bob"}
 
 
 def test_users_of_the_file_are_asked_for_when_the_directory_is_there() -> None:
