@@ -55,7 +55,7 @@ ASSOCIATIONS = (
 RESTLESS = "squeue --all -h -t CG -o %i; squeue --all -h -t PD -o %r | grep -xE 'None|Priority|Resources'"
 """Tells a line for each job that is about to start or to end."""
 BEGINLESS = f"{HISTORY} | grep -E '[|]Unknown([|][|]|([|][^|]*)?$)'"
-"""Tells those of which slurmdbd knows the end before the begin: no partition, and the QOS is Unknown, as one may be for good."""
+"""Tells those of which slurmdbd knows the end before the begin: without a partition. A QOS may be unknown for good."""
 PROCESSES = "ps -C sleep -o pid=,user=,args= | grep 'sleep 3600' | sort"
 """The programs of jobs, which sleep for an hour."""
 DAEMONS = (

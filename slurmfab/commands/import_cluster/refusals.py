@@ -20,7 +20,6 @@ PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")  # where packages have
 MUNGE = {"AuthType": "auth/munge", "CredType": "cred/munge", "CryptoType": "crypto/munge"}
 SHOWN_NAMES = 5
 DEFAULT_STATE = "/var/lib/slurm/slurmctld"
-UNSET_STATE = "/var/spool"  # StateSaveLocation if slurm.conf has none (slurm.conf(5))
 
 NO_HARDWARE = ("cloud", "future")  # states of nodes that exist only now and then (slurm.conf(5), State)
 
@@ -200,16 +199,16 @@ def federations(old: OldCluster) -> Iterator[str]:
 
 def shared_state(old: OldCluster) -> Iterator[str]:
     """State among files of other programs, which a deployment would close to them; Slurm's default is such a place."""
-    named = old.setting("StateSaveLocation")
-    path = posixpath.normpath(named or UNSET_STATE)
-    if not path.startswith("/") or not taken(path):
+    path = posixpath.normpath(old.state_directory)
+    if not old.text or not path.startswith("/") or not taken(path):
         return
-    user, default = old.setting("SlurmUser") or "root", "" if named else ", Slurm's own default"
+    user, default = old.slurm_user, "" if old.setting("StateSaveLocation") else ", Slurm's own default"
+    state = f"find {path} -mindepth 1 -maxdepth 1 -user {user} \\( -type f -o -name 'hash.*' \\)"
     yield (
         f"StateSaveLocation is {path}{default}, which {taken(path)}. Give the state a directory of its own on all "
         f"controllers; jobs run on meanwhile: systemctl stop slurmctld; install -d -o {user} -m 0700 {DEFAULT_STATE}; "
-        "move slurmctld's files there (assoc_*, clustername, *_state, *_state.old, hash.*, last_*, …); "
-        f"StateSaveLocation={DEFAULT_STATE} in slurm.conf on all hosts; systemctl start slurmctld. Then import again."
+        f"{state} -exec mv -t {DEFAULT_STATE} {{}} +; then StateSaveLocation={DEFAULT_STATE} in slurm.conf on all "
+        "hosts; systemctl start slurmctld. Then import again."
     )
 
 
