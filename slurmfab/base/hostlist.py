@@ -324,8 +324,11 @@ def _expand_ranges(ranges: str, hostlist: str) -> list[str]:
         match = _RANGE.fullmatch(part.strip())
         if not match:
             reason = _OPERATORS["/"] if "/" in part else f'"{part}" is neither a number nor a range such as 1-4'
-            if ":" in part:
+            if ":" in part or ".." in part:
+                bounds = re.fullmatch(r"([0-9]+)(?::|\.\.)([0-9]+)", part.strip())
                 reason = f'"[{part}]" is not an IPv6 address in brackets such as [fd83::11]:22'
+                if bounds:
+                    reason = f"a range has a hyphen: write {hostlist.replace(part, f'{bounds[1]}-{bounds[2]}')}"
             raise HostlistError(f'"{hostlist}" is not a hostlist: {reason}.')
         low, high = match[1], match[2] or match[1]
         # n[09-010] and n[01-1] contain two different widths; n[001-1000] has one, and 1000 exceeds it.
@@ -377,10 +380,18 @@ def _check_name(name: str, hostlist: str) -> None:
     if _NAME.fullmatch(name):
         return
     if any(character.isspace() for character in name):
-        raise HostlistError(f'"{hostlist}" is not a hostlist: separate hosts by commas; names contain no spaces.')
+        words = hostlist.replace(",", " ").replace(";", " ").split()
+        advice = "ALL for all nodes" if "all" in hostlist.lower().split() else ",".join(words)
+        raise HostlistError(
+            f'"{hostlist}" is not a hostlist: separate hosts by commas; names contain no spaces. Write {advice[:200]}'
+        )
     for character, reason in _OPERATORS.items():
         if character in name:
             raise HostlistError(f'"{hostlist}" is not a hostlist: {reason}. Name the hosts, as in n1,n[3-5].')
+    braces = re.fullmatch(r"(.*)\{([0-9]+)\.\.([0-9]+)\}(.*)", name)
+    if braces:
+        advice = "{}[{}-{}]{}".format(*braces.groups())
+        raise HostlistError(f'"{hostlist}" is not a hostlist: write ranges in brackets, as in {advice}')
     raise HostlistError(
         f'"{hostlist}": "{name}" is not a host name. A host name has letters, digits, dots, hyphens and underscores, '
         "and begins with a letter or digit."

@@ -114,7 +114,11 @@ def _nodes_of_partition(value: Any) -> tuple[str, ...] | Literal["ALL"]:
 @written_as(_CLUSTER_NAME)
 def _check_cluster_name(name: str) -> str:
     if not _CLUSTER_NAME.fullmatch(name):
-        raise ValueError(f'"{name}" is not a valid cluster name: use at most 40 lower-case letters, digits, - and _')
+        better = re.sub(r"[^a-z0-9_-]+", "_", name.lower()).strip("_")[:40]
+        advice = f"; write {better}" if better else ""
+        raise ValueError(
+            f'"{name}" is not a valid cluster name: use at most 40 lower-case letters, digits, - and _{advice}'
+        )
     return name
 
 

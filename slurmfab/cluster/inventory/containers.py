@@ -22,9 +22,7 @@ def _check_ways(ways: tuple[Way, ...]) -> tuple[Way, ...]:
 
 
 def _containers_of(value: Any) -> Any:
-    """Read `containers: [podman]` as `containers: {use: [podman]}`, and `false` as a missing key."""
-    if value is False:
-        return None
+    """Read `containers: [podman]` as `containers: {use: [podman]}`."""
     return {"use": value} if isinstance(value, list) else value
 
 
@@ -149,6 +147,6 @@ class Containers(Model):
 
 ContainersOrNot = Annotated[
     Containers | None,
-    BeforeValidator(_containers_of, json_schema_input_type=list[Way] | Containers | bool),
+    BeforeValidator(_containers_of, json_schema_input_type=list[Way] | Containers),
     Field(description="The ways in which users run containers, such as [podman], or a mapping."),
 ]

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.paths import SLURM_SPOOL
-from slurmfab.cluster.inventory.values import Model, check_amount, check_directory, defaults_if_true, written_as
+from slurmfab.cluster.inventory.values import Model, check_amount, check_directory, written_as
 
 _below_root = check_directory("/home")
 _UNIT = re.compile(r"[A-Za-z0-9_.@-]+")
@@ -53,7 +53,6 @@ class Health(Model):
 
 HealthOrNot = Annotated[
     Health | None,
-    BeforeValidator(defaults_if_true, json_schema_input_type=Health | bool),
     Field(description="Health check of the compute nodes; true for all defaults."),
 ]
 

@@ -24,7 +24,7 @@ from slurmfab.cluster.inventory.slurm_settings import (
     SLURM_CONF_KEYS_OF_SLURMFAB,
     SLURMDBD_CONF_KEYS_OF_SLURMFAB,
 )
-from slurmfab.cluster.inventory.values import PATTERNS
+from slurmfab.cluster.inventory.values import PATTERNS, may_be_left_out
 from slurmfab.cluster.inventory.yaml_nodes import TAG, compose
 from slurmfab.cluster.slurm import keys, limits
 from slurmfab.cluster.slurm.gres import KEYS_OF_GRES_CONF
@@ -180,8 +180,10 @@ def _choice(made: Schema) -> Schema:
     """A choice between schemas: as one list of types where they are nothing more than types."""
     choices = [for_editors(one) for one in made["anyOf"]]
     if len([one for one in choices if one != NULL]) > 1:
-        # Only where true and false are all that there is, other words mean them as well.
-        choices = [{"type": "boolean"} if one.get("pattern") == TRUTHS else one for one in choices]
+        # Only where there are no other texts, other words mean true and false as well.
+        has_texts = any("string" in _listed(one.get("type", ())) for one in choices if one.get("pattern") != TRUTHS)
+        has_texts |= any("enum" in one or "const" in one for one in choices)
+        choices = [{"type": "boolean"} if has_texts and one.get("pattern") == TRUTHS else one for one in choices]
     rest = {key: value for key, value in made.items() if key != "anyOf"}
     if all(set(one) == {"type"} for one in choices):
         return {**rest, "type": _types(kind for one in choices for kind in _listed(one["type"]))}
@@ -232,6 +234,10 @@ def schema(version: SlurmVersion | None = None) -> Schema:
     made = Cluster.model_json_schema(by_alias=True, ref_template=_REFERENCE, schema_generator=_WithPatterns)
     definitions: dict[str, Schema] = made.pop("$defs")
     _add_slurms_keys(made, definitions, version)
+    for name, field in Cluster.model_fields.items():
+        one = made["properties"][str(field.validation_alias or name)]
+        if may_be_left_out(field.annotation) and {"type": "boolean"} not in one["anyOf"]:
+            one["anyOf"].append({"type": "boolean"})
     add_example(made, definitions)
     return {
         "$schema": DIALECT,

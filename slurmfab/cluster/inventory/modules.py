@@ -18,9 +18,7 @@ def _directories(value: Any) -> Any:
 
 
 def modules_of(value: Any) -> Any:
-    """Read `modules: lmod` as `modules: {system: lmod}`, and `false` as a missing key."""
-    if value is False:
-        return None
+    """Read `modules: lmod` as `modules: {system: lmod}`."""
     return {"system": value} if isinstance(value, str) else value
 
 
@@ -39,7 +37,7 @@ class Modules(Model):
 
 ModulesOrNot = Annotated[
     Modules | None,
-    BeforeValidator(modules_of, json_schema_input_type=System | Modules | bool),
+    BeforeValidator(modules_of, json_schema_input_type=System | Modules),
     Field(description="The command module: lmod or environment-modules, or a mapping."),
 ]
 

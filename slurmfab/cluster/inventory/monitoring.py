@@ -11,7 +11,7 @@ from slurmfab.base import hostlist
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import HIGHEST_PORT
 from slurmfab.base.ip_addresses import parsed
-from slurmfab.cluster.inventory.values import Model, defaults_if_true, short_for, written_as
+from slurmfab.cluster.inventory.values import Model, short_for, written_as
 
 CLUSTER = "cluster"  # as an address: the host's own one by which the other hosts reach it
 
@@ -106,6 +106,5 @@ class Monitoring(Model):
 
 MonitoringOrNot = Annotated[
     Monitoring | None,
-    BeforeValidator(defaults_if_true, json_schema_input_type=bool | Monitoring | None),
     Field(description="Figures of hosts and of Slurm for Prometheus: true, or a mapping."),
 ]

@@ -26,6 +26,7 @@ _WITH_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "users": (),
 }
 _DEEPEST = 10
+_QUOTES = tuple("“„‘‚«‹")
 MOST_COMPLAINTS = 200  # the most mistakes that are reported at once; one wrong hostlist can be 65,536 of them
 EMPTY = f" Remove it; then `{FAB} init` writes one after a few questions."  # what to do about an empty cluster file
 
@@ -75,6 +76,9 @@ def _value(node: Node, place: Place, document: Document) -> Any:
         _complain(document, node, place[:2], "it is nested too deeply")
         return None
     if isinstance(node, ScalarNode):
+        if not node.style and node.value[:1] in _QUOTES:
+            plain = node.value.strip("".join(_QUOTES) + "”’»")
+            _complain(document, node, place, f'these are typographic quotes; write plain ones, or none: "{plain}"')
         return _scalar(node)
     return _mapping(node, place, document) if isinstance(node, MappingNode) else _sequence(node, place, document)
 
@@ -133,7 +137,8 @@ def _pairs(node: MappingNode, place: Place, document: Document) -> Iterator[tupl
     for key, value in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, ScalarNode) or key.tag == INSIDE_ITSELF:
-            _complain(document, key, place, "a key must be text")
+            hint = "; variables of templates, such as {{ name }}, are not filled in here" if key.value else ""
+            _complain(document, key, place, f"a key must be text{hint}")
         elif key.tag not in _TAGS:
             _complain(document, key, (*place, str(key.value)), f"the tag {key.tag} is not supported")
         elif key.value == "<<":

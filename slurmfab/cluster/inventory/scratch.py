@@ -13,7 +13,6 @@ from slurmfab.cluster.inventory.values import (
     HostNames,
     Model,
     check_directory,
-    defaults_if_true,
     number_as_text,
     written_as,
 )
@@ -173,7 +172,6 @@ class PrivateTmp(Model):
 
 PrivateTmpOrNot = Annotated[
     PrivateTmp | None,
-    BeforeValidator(defaults_if_true, json_schema_input_type=PrivateTmp | bool),
     Field(description="Directories that are private to each job; true for /tmp and /dev/shm."),
 ]
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from slurmfab.cluster.inventory.reading import MOST_COMPLAINTS
+from slurmfab.cluster.slurm import keys, kinds
+from slurmfab.cluster.slurm.keys import Key
 from slurmfab.cluster.slurm.meaning import too_many_cpus
 
 Place = tuple[str | int, ...]
+
+MOST_ADVICE = 120  # characters of a value that a message proposes
 
 Complaints = Iterator[tuple[Place, str]]
 """What a rule yields of a cluster that breaks it: the place, with keys as in the file, and what is wrong there."""
@@ -79,9 +84,11 @@ def slurm_text(value: Any) -> str:
         return str(value)
     if value is None:
         raise ValueError("it has no value")
-    if not isinstance(value, str):
-        raise ValueError("it must be one value, as in slurm.conf, not a list or mapping")
-    return _one_value(value.strip())
+    if isinstance(value, str):
+        return _one_value(value.strip())
+    parts = [f"{key}={one}" for key, one in value.items()] if isinstance(value, dict) else value
+    advice = ",".join(kinds.tres_part(str(part)) if isinstance(value, dict) else str(part) for part in parts)
+    raise ValueError(f'it must be one value, as in slurm.conf, not a list or mapping; write "{advice[:MOST_ADVICE]}"')
 
 
 def _one_value(text: str) -> str:
@@ -106,41 +113,39 @@ def mistakes(title: str, found: Iterator[tuple[Place, str]]) -> None:
         raise ValidationError.from_exception_data(title, errors)
 
 
-def _key_mistakes(settings: Mapping[str, Any], owned: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
-    """Yield misspelled keys, repeated keys, and keys that slurmfab writes itself."""
+def _key_mistakes(
+    settings: Mapping[str, Any], owned: Mapping[str, str], known: Mapping[str, Key]
+) -> Iterator[tuple[Place, str]]:
+    """Yield misspelled keys, repeated keys, keys that slurmfab writes itself, and values that Slurm does not take."""
+    values = kinds.complaints(known, settings)
     reasons = {key.casefold(): f"slurmfab writes {key} itself: {reason}" for key, reason in owned.items()}
     seen: dict[str, str] = {}
     for key in settings:
         folded = key.casefold()
         if not (key[:1].isupper() and key.isascii() and key.replace("_", "").isalnum()):
-            yield (key,), "a Slurm key is spelled as in slurm.conf(5), beginning with a capital letter"
+            spelled = f": {known[folded].name}" if folded in known else ", beginning with a capital letter"
+            yield (key,), f"a Slurm key is spelled as in slurm.conf(5){spelled}"
         elif folded in reasons:
             yield (key,), reasons[folded]
         elif folded in seen:
             yield (key,), f"it is the same key as {seen[folded]}; Slurm ignores case"
+        elif key in values:
+            yield (key,), values[key]
         seen.setdefault(folded, key)
 
 
-def _check_nothing_owned(settings: dict[str, Any]) -> dict[str, Any]:
-    mistakes("settings", _key_mistakes(settings, {}))
-    return settings
+def _checked(
+    title: str, known: Mapping[str, Key], owned: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Make a validator of the keys of one of Slurm's files, or of a kind of line, and of their values."""
 
+    def checked(settings: dict[str, Any]) -> dict[str, Any]:
+        mistakes(title, _key_mistakes(settings, owned, known))
+        if known is keys.NODE and (reason := too_many_cpus(settings)):
+            raise ValueError(reason)
+        return settings
 
-def _check_node_keys(settings: dict[str, Any]) -> dict[str, Any]:
-    mistakes("settings", _key_mistakes(settings, NODE_KEYS_OF_SLURMFAB))
-    if reason := too_many_cpus(settings):
-        raise ValueError(reason)
-    return settings
-
-
-def _check_slurm_conf_keys(settings: dict[str, Any]) -> dict[str, Any]:
-    mistakes("slurm_conf", _key_mistakes(settings, SLURM_CONF_KEYS_OF_SLURMFAB))
-    return settings
-
-
-def _check_slurmdbd_conf_keys(settings: dict[str, Any]) -> dict[str, Any]:
-    mistakes("slurmdbd_conf", _key_mistakes(settings, SLURMDBD_CONF_KEYS_OF_SLURMFAB))
-    return settings
+    return checked
 
 
 def _text_or_none(value: Any) -> str | None:
@@ -156,11 +161,18 @@ SettingOrNone = Annotated[
     str | None, BeforeValidator(_text_or_none, json_schema_input_type=str | bool | int | float | None)
 ]
 
-PartitionSettings = Annotated[dict[str, Setting], AfterValidator(_check_nothing_owned)]
-NodeSettings = Annotated[dict[str, Setting], AfterValidator(_check_node_keys)]
-SlurmConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_slurm_conf_keys)]
-CgroupConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_nothing_owned)]
-SlurmdbdConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_slurmdbd_conf_keys)]
+PartitionSettings = Annotated[dict[str, Setting], AfterValidator(_checked("settings", keys.PARTITION))]
+NodeSettings = Annotated[
+    dict[str, Setting], AfterValidator(_checked("settings", keys.NODE, NODE_KEYS_OF_SLURMFAB))
+]
+SlurmConf = Annotated[
+    dict[str, SettingOrNone], AfterValidator(_checked("slurm_conf", keys.SLURM_CONF, SLURM_CONF_KEYS_OF_SLURMFAB))
+]
+CgroupConf = Annotated[dict[str, SettingOrNone], AfterValidator(_checked("cgroup_conf", keys.CGROUP_CONF))]
+SlurmdbdConf = Annotated[
+    dict[str, SettingOrNone],
+    AfterValidator(_checked("slurmdbd_conf", keys.SLURMDBD_CONF, SLURMDBD_CONF_KEYS_OF_SLURMFAB)),
+]
 
 
 def slurmd_parameters(slurm_conf: Mapping[str, str | None]) -> tuple[str, ...]:

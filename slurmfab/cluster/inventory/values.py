@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -22,6 +22,9 @@ _CLOCK = re.compile(r"((?P<day>Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(?P<time>([01]\d|2
 _HOUR, _DAY = 3600, 24 * 3600
 _EVERY = {"hourly": _HOUR, "daily": _DAY, "weekly": 7 * _DAY}
 
+
+TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+"""The words for true and false."""
 
 PATTERNS: dict[Callable[..., Any], str] = {}
 """By validator, how a text is written that it takes; editors get these regular expressions with the JSON schema."""
@@ -47,12 +50,38 @@ class Model(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _drop_keys_without_value(cls, data: Any) -> Any:
-        """Treat a key without a value after its colon as if it were missing."""
+    def _read_truths(cls, data: Any) -> Any:
+        """Treat a key without a value as missing; where a mapping may be left out, read `true` as {} and `false` as none.
+
+        True is enough for a mapping that needs no key. The words for true and false are those of keys that take nothing
+        else: yes and no, on and off.
+        """
         if not isinstance(data, dict):
             return data
-        known = {str(field.validation_alias or name) for name, field in cls.model_fields.items()}
-        return {key: value for key, value in data.items() if value is not None or key not in known}
+        fields = {str(field.validation_alias or name): field for name, field in cls.model_fields.items()}
+        kept: dict[str, Any] = {}
+        for key, value in data.items():
+            field = fields.get(key)
+            model = may_be_left_out(field.annotation) if field else None
+            truth = value if isinstance(value, bool) else TRUTHS.get(value.lower()) if isinstance(value, str) else None
+            if model is None or truth is None:
+                if value is not None or field is None:
+                    kept[key] = value
+            elif not truth and field and field.default is not None:
+                kept[key] = None
+            elif truth:
+                needs = any(one.is_required() for one in model.model_fields.values())
+                kept[key] = True if needs else {}
+        return kept
+
+
+def may_be_left_out(annotation: Any) -> type[BaseModel] | None:
+    """The model of a key that takes a mapping or none; `None` for other keys."""
+    parts = get_args(annotation)
+    if type(None) not in parts or Literal[False] in parts:
+        return None
+    plain = [get_args(part)[0] if get_origin(part) is Annotated else part for part in parts]
+    return next((one for one in plain if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
 
 def host_names(value: Any) -> tuple[str, ...]:
@@ -73,11 +102,6 @@ HostNames = Annotated[tuple[str, ...], BeforeValidator(host_names, json_schema_i
 def short_for(key: str) -> Callable[[Any], Any]:
     """Make a validator that reads a text as a mapping with this key alone, such as `mpi: pmix` as `{type: pmix}`."""
     return lambda value: {key: value} if isinstance(value, str) else value
-
-
-def defaults_if_true(value: Any) -> Any:
-    """Read `true` as an empty mapping (all defaults), and `false` as a missing key."""
-    return ({} if value else None) if isinstance(value, bool) else value
 
 
 def one_or_more(value: Any) -> Any:
@@ -108,7 +132,9 @@ def check_amount(example: str) -> Callable[[str], str]:
     @written_as(_AMOUNT)
     def checked(text: str) -> str:
         if not _AMOUNT.fullmatch(text):
-            raise ValueError(f'"{text}" is neither a percentage such as 3% nor an amount such as {example}')
+            found = re.fullmatch(r"(\d+) *([KMGT]?)(i?B)?", text, re.IGNORECASE)
+            advice = f"; write {found[1]}{found[2].upper() or 'M'}" if found else ""
+            raise ValueError(f'"{text}" is neither a percentage such as 3% nor an amount such as {example}{advice}')
         return text
 
     return checked
@@ -130,7 +156,11 @@ def is_address(text: str) -> bool:
 def check_schedule(when: str) -> str:
     """Return a schedule: `hourly`, `daily`, `weekly`, or a time with a day of the week or none; else ValueError."""
     if when not in _EVERY and not _CLOCK.fullmatch(when):
-        raise ValueError(f'"{when}" is neither one of {", ".join(_EVERY)} nor a time such as "03:30" or "Sun 03:30"')
+        found = re.fullmatch(r"(\d{1,2})(?::(\d\d))? *(am|pm)?", when, re.IGNORECASE)
+        hour = (int(found[1]) % 12 + 12 * (found[3].lower() == "pm") if found[3] else int(found[1])) if found else 24
+        advice = f'; write "{hour:02}:{found[2] or "00"}"' if found and hour < 24 else ""  # noqa: PLR2004
+        known = f'neither one of {", ".join(_EVERY)} nor a time such as "03:30" or "Sun 03:30"'
+        raise ValueError(f'"{when}" is {known}{advice}')
     return when
 
 

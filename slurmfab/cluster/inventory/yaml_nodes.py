@@ -53,6 +53,9 @@ _VALUE_LENGTH = 1000  # a text counts as one more value for each so many charact
 
 _LONG_NUMBER = re.compile(rf"[0-9]{{{_VALUE_LENGTH}}}")
 
+# A blank that is none for YAML, at the beginning of a line: from a web page, or a word processor.
+_NO_BLANK = re.compile("^[ \t]*(?=[\u00a0\u2000-\u200a\u202f\u3000])", re.MULTILINE)
+
 # Control characters; and characters that end a line for PyYAML, or are invisible in editors, but are text in YAML 1.2.
 _REFUSED = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff" + BYTE_ORDER_MARK + "]"
@@ -80,8 +83,8 @@ def compose(text: str, where: str, advice: str = "") -> MappingNode:
         loader = _STRICT_ABOUT_TABS if "\t" in text else _LOADER
         root = _Composer(where).root(yaml.parse(text, Loader=loader))
     except MarkedYAMLError as error:
-        reason = f"this is not valid YAML: {_syntax_reason(error, text)}"
-        raise ClusterFileError((f"{where}:{_line(error, text)}: {reason}",)) from error
+        line, reason = _mistake(error, text)
+        raise ClusterFileError((f"{where}:{line}: this is not valid YAML: {reason}",)) from error
     except YAMLError as error:
         raise ClusterFileError((f"{where}:1: this is not valid YAML: {' '.join(str(error).split())}",)) from error
     if root is None or root.tag == TAG + "null":
@@ -208,6 +211,11 @@ def _check_characters(text: str, where: str) -> None:
         line = _line_after(text[: found.start()])
         reason = f"this is not valid YAML: it holds the invisible character U+{ord(found[0]):04X}. Delete it."
         raise ClusterFileError((f"{where}:{line}: {reason}",))
+    found = _NO_BLANK.search(text)
+    if found:
+        line, character = _line_after(text[: found.end()]), ord(text[found.end()])
+        reason = f"this is not valid YAML: it begins with a blank that is none (U+{character:04X}); write spaces there."
+        raise ClusterFileError((f"{where}:{line}: {reason}",))
 
 
 def _line(error: MarkedYAMLError, text: str) -> int:
@@ -223,16 +231,54 @@ def _line_after(text: str) -> int:
     return 1 + len(re.findall("\r\n|\r|\n", text))
 
 
-def _syntax_reason(error: MarkedYAMLError, text: str) -> str:
-    """The parser's message in one line, with a hint for the commonest mistakes."""
+_KEY_LINE = re.compile(r"(?P<before> *(?:- +)*)(?P<key>[\w.-]+|\"[^\"]*\"|'[^']*') *:(?= |$)")
+_NO_COLON = re.compile(r"(?P<before> *(?:- +)*)(?P<key>[A-Za-z_]\w*) *(?:[:=] *| +)(?P<value>\S.*?) *")
+_OF_INDENTATION = ("did not find expected '-' indicator", "did not find expected key", "<block end>", "not allowed in this")
+
+
+def _mistake(error: MarkedYAMLError, text: str) -> tuple[int, str]:
+    """The line of a mistake and what is wrong there, with what to write for the commonest ones."""
     problem, context = error.problem or "", error.context or ""
     reason = ", ".join(word for word in (context, problem) if word)
-    mark = error.problem_mark
+    mark, begin = error.problem_mark, error.context_mark
     character = text[mark.index : mark.index + 1] if mark else ""
-    if "flow" in context and character == "[":
-        return reason + '. Inside { } and [ ] a hostlist needs quotes: {Nodes: "cn[01-04]"}'
+    lines = re.split("\r\n|\r|\n", text)
+    number = _line(error, text)
+    line = lines[number - 1]
     if character == "\t":
-        return reason + ". Indent with spaces, not with tabs"
+        return number, f"{reason}. Indent with spaces, not with tabs"
     if character and character in "@`%" and "cannot start any token" in problem:
-        return reason + f". A text that begins with {character} needs quotes"
-    return reason
+        return number, f"{reason}. A text that begins with {character} needs quotes"
+    if "scanning an alias" in context:
+        return number, "* begins an alias here. For all nodes write ALL, and put other texts that begin with * in quotes"
+    if "flow" in context and begin:
+        if character == "[":
+            return number, f'{reason}. Inside {{ }} and [ ] a hostlist needs quotes: {{Nodes: "cn[01-04]"}}'
+        if not mark or mark.line > begin.line:
+            opened = text[begin.index : begin.index + 1]
+            return begin.line + 1, f"{opened} has no {']' if opened == '[' else '}'} that closes it; write both on this line"
+        return number, reason
+    if "could not find expected ':'" in problem and begin:
+        words = _NO_COLON.fullmatch(lines[begin.line])
+        advice = f"; write {words['key']}: {words['value']}" if words else ""
+        return begin.line + 1, f"a key needs a colon and a space behind it{advice}"
+    if "block sequence entries" in problem:
+        return number, "a list begins on a line of its own: write its first `- ` below its key"
+    if mark and "mapping values" in problem and (own := _KEY_LINE.match(line)) and mark.column > own.end():
+        return number, f"a text with a colon and a space in it needs quotes: {own['key']}: \"{line[own.end() :].strip()}\""
+    if any(words in problem for words in _OF_INDENTATION):
+        return number, _indentation(lines, number)
+    return number, reason
+
+
+def _indentation(lines: list[str], number: int) -> str:
+    """Which columns the line with this number may begin in, by the keys above it."""
+    column = len(lines[number - 1]) - len(lines[number - 1].lstrip(" ")) + 1
+    above: dict[int, str] = {}
+    for index in range(number - 2, -1, -1):
+        found = _KEY_LINE.match(lines[index])
+        place = found.end("before") + 1 if found else 0
+        if found and place < min(above, default=place + 1):
+            above[place] = f"{found['key']} (line {index + 1}) begins in column {place}"
+    known = "; ".join(above.values())
+    return f"it is indented to column {column}; keys that belong together begin in one column: {known}"

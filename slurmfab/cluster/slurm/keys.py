@@ -16,13 +16,15 @@ class Key:
     since: tuple[int, int] = (0, 0)  # the first version that knows it; it is fatal in earlier ones
     until: tuple[int, int] = (99, 0)  # the first version that no longer knows it; it is fatal from then on
     ignored_from: tuple[int, int] = (99, 0)  # the first version that ignores it, with a message in its log
+    kind: str = ""  # of its value (`kinds`); empty for any text
 
 
-def _key(name: str, versions: str) -> Key:
-    """A key, from its name and words such as `since 23.02 until 24.05`."""
-    words = versions.split()
+def _key(name: str, told: str) -> Key:
+    """A key, from its name and words such as `seconds16 since 23.02 until 24.05`."""
+    words = told.split()
+    kind = words.pop(0) if len(words) % 2 else ""
     known = {word: (int(version[:2]), int(version[3:])) for word, version in zip(words[::2], words[1::2], strict=True)}
-    return Key(name, known.get("since", (0, 0)), known.get("until", (99, 0)), known.get("ignored", (99, 0)))
+    return Key(name, known.get("since", (0, 0)), known.get("until", (99, 0)), known.get("ignored", (99, 0)), kind)
 
 
 _KEYS: Mapping[str, Mapping[str, Key]] = {

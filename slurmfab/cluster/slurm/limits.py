@@ -6,11 +6,14 @@ Source: sacctmgr(1) of Slurm 22.05, 24.11 and 26.05; each name was set, shown an
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from slurmfab.cluster.slurm.kinds import seconds_in_words, tres
 from slurmfab.on_hosts.agent.accounting import limit_values as kinds
 from slurmfab.on_hosts.agent.accounting.reading import Key
+from slurmfab.on_hosts.agent.client.amounts import clock
 
 NORMAL = "normal"  # the QOS that slurmdbd creates itself and assigns to all users
 
@@ -124,18 +127,29 @@ def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[t
 
 def normal_value(limit: Limit, value: str) -> str:
     """Normalize one value; flags get sacctmgr's spelling. Raises ValueError if the value is invalid for this limit."""
-    text = kinds.normal(limit.key.kind, value) or limit.key.default
-    if limit.key.kind == kinds.FLAGS:
-        return ",".join(sorted(_flag(flag) for flag in text.split(",") if flag))
-    if limit.key.kind == kinds.MODE:
-        for mode in text.split(","):
-            if mode and mode not in PREEMPT_MODES:
-                raise ValueError(f'"{mode}" is not a PreemptMode (known: {", ".join(PREEMPT_MODES)})')
+    kind, name = limit.key.kind, limit.key.name
+    if kind == kinds.TRES and value.strip() not in ("", "-1") and (reason := tres(name, value, is_limit=True)):
+        raise ValueError(reason)
+    try:
+        text = kinds.normal(kind, value) or limit.key.default
+    except ValueError as error:
+        seconds = seconds_in_words(value) if kind in (kinds.MINUTES, kinds.SECONDS, kinds.GRACE) else None
+        advice = "" if seconds is None else str(seconds) if kind == kinds.GRACE else clock(seconds)
+        if value.strip().lower() in ("unlimited", "infinite", "none", "no", "no limit"):
+            advice = "-1, or leave the key out"
+        raise ValueError(f"{error}; write {name}: {advice}" if advice else str(error)) from None
+    if kind == kinds.FLAGS:
+        return ",".join(sorted(_known(flag, QOS_FLAGS, "flag of a QOS") for flag in text.split(",") if flag))
+    if kind == kinds.MODE:
+        return ",".join(_known(mode, PREEMPT_MODES, "PreemptMode") for mode in text.split(",") if mode)
     return text
 
 
-def _flag(flag: str) -> str:
-    spelled = {name.lower(): name for name in QOS_FLAGS}
-    if flag.lower() not in spelled:
-        raise ValueError(f'"{flag}" is not a flag of a QOS (known: {", ".join(QOS_FLAGS)})')
-    return spelled[flag.lower()]
+def _known(word: str, known: Iterable[str], what: str) -> str:
+    """A word as sacctmgr spells it; ValueError, with the most similar one, if it does not know it."""
+    spelled = {name.lower(): name for name in known}
+    if word.lower() not in spelled:
+        near = difflib.get_close_matches(word.lower(), spelled, n=1)
+        advice = f"did you mean {spelled[near[0]]}? " if near else ""
+        raise ValueError(f'"{word}" is not a {what} ({advice}known: {", ".join(spelled.values())})')
+    return spelled[word.lower()]

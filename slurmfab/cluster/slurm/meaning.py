@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family, is_loopback
+from slurmfab.cluster.slurm import keys
+from slurmfab.cluster.slurm.keys import CGROUP_CONF, SLURM_CONF
 from slurmfab.cluster.slurm.tables import read_table
 from slurmfab.on_hosts.agent.client.amounts import seconds_of
 
@@ -18,18 +20,12 @@ DEFAULTS = read_table("defaults.ini")
 SETTINGS, NODE, PARTITION = DEFAULTS["slurm.conf"], DEFAULTS["node lines"], DEFAULTS["partition lines"]
 
 ONE, TWO = ("yes", "true", "up", "1"), ("no", "false", "down", "0")
-TRUTHS = frozenset(
-    (
-        *("default", "disablerootjobs", "exclusiveuser", "hidden", "lln", "reqresv", "rootonly"),
-        *("priorityfavorsmall", "trackwckey", "usepam"),
-        *("cgroupautomount", "constraincores", "constraindevices", "constrainramspace", "constrainswapspace"),
-        *("enablecontrollers", "ignoresystemd", "ignoresystemdonfailure"),
-        *("autobasepath", "shared"),
-    )
-)
-"""Keys that are true or false, in the spellings of `ONE` and `TWO` (parse_config.c)."""
+_KEYS = [*SLURM_CONF.items(), *CGROUP_CONF.items(), *keys.NODE.items(), *keys.PARTITION.items()]
 
-TIMES = frozenset(("maxtime", "defaulttime", "prioritycalcperiod", "prioritydecayhalflife", "prioritymaxage"))
+TRUTHS = frozenset((*(name for name, key in _KEYS if key.kind == "truth"), "autobasepath", "shared"))
+"""Keys that are true or false, in the spellings of `ONE` and `TWO` (parse_config.c); two of job_container.conf."""
+
+TIMES = frozenset(name for name, key in _KEYS if key.kind == "time")
 """Keys with a time in one of the formats of slurm.conf(5), MaxTime."""
 
 WORDS = frozenset(

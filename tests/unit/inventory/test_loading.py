@@ -29,7 +29,7 @@ nodes:
 partitions:
   - {PartitionName: batch, Nodes: ALL, Default: YES, MaxTime: 7-00:00:00}
   - {PartitionName: short, Nodes: "cn[01-02]", MaxTime: 1:30, Hidden: false}
-slurm_conf: {SlurmdTimeout: 0x12c, ReturnToService: 010, JobRequeue: no, MailProg: null, PriorityMaxAge: 7-0, X: 24.10}
+slurm_conf: {SlurmdTimeout: 0x12c, ReturnToService: 2, MaxJobCount: 010, JobRequeue: 0, MailProg: null, PriorityMaxAge: 7-0, X: 24.10}
 cgroup_conf: {ConstrainSwapSpace: yes, ConstrainCores: true}
 ids: {slurm: 64030, munge: 405}
 memory_margin: 2048M
@@ -68,8 +68,9 @@ def test_parse_when_values_are_slurms_then_they_stay_as_they_look():
 
     assert cluster.slurm_conf == {
         "SlurmdTimeout": "0x12c",
-        "ReturnToService": "010",
-        "JobRequeue": "no",
+        "ReturnToService": "2",
+        "MaxJobCount": "010",
+        "JobRequeue": "0",
         "MailProg": None,
         "PriorityMaxAge": "7-0",
         "X": "24.10",
@@ -100,7 +101,7 @@ SMALL = "cluster: x\ncontrollers: mn\nnodes:\n  - hosts: n[01-04]\n"
 
 # What is wrong: the file, and how the one complaint begins, with … for anything.
 COMPLAINTS = {
-    "no YAML": ("cluster: x\nnodes: [a\nb: c\n", "3: this is not valid YAML"),
+    "no YAML": ("cluster: x\nnodes: [a\nb: c\n", "2: this is not valid YAML"),
     "a hostlist without quotes in braces": (
         "cluster: x\nnodes: [{hosts: n[1-2]}]\n",
         '2: this is not valid YAML: …Inside { } and [ ] a hostlist needs quotes: {Nodes: "cn[01-04]"}',
@@ -127,8 +128,8 @@ COMPLAINTS = {
     ),
     "no nodes": ("cluster: x\ncontrollers: mn\n", "1: nodes: this key is missing"),
     "empty nodes": ("cluster: x\ncontrollers: mn\nnodes: []\n", "3: nodes: it is empty"),
-    "nodes as text": ("cluster: x\ncontrollers: mn\nnodes: n1\n", '3: nodes: it must be a list…, not "n1"'),
-    "a node as text": ("cluster: x\ncontrollers: mn\nnodes:\n  - n1\n", '4: nodes[0]: it must be a mapping…, not "n1"'),
+    "nodes as text": ("cluster: x\ncontrollers: mn\nnodes: n1\n", '3: nodes: it must be a list…; write `- hosts: n1`'),
+    "a node as text": ("cluster: x\ncontrollers: mn\nnodes:\n  - n1\n", '4: nodes[0]: it must be a mapping…; write `- hosts: n1`'),
     "a group without hosts": (
         "cluster: x\ncontrollers: mn\nnodes:\n  - Weight: 1\n",
         "4: nodes[0].hosts: this key is missing",
@@ -300,8 +301,8 @@ COMPLAINTS = {
             ("Boards: 256, SocketsPerBoard: 256", "65536 sockets of 1 cores of 1 threads are 65536 CPUs; slurmctld"),
             ("CPUs: 65534", "cpus='65534' is not a number from 1 to 65533"),
             ("ThreadsPerCore: UNLIMITED", "threadspercore='UNLIMITED' is not a number from 1 to 65533"),
-            ("Procs: '0x10000'", "procs='0x10000' is not a number from 1 to 65533"),
-            ("CoresPerSocket: '²'", "corespersocket='\\xb2' is not a number from 1 to 65533"),
+            ("Procs: '0x10000'", '"0x10000" is too large; write a number up to 65535'),
+            ("CoresPerSocket: '²'", '"²" is not a whole number'),
         )
     },
     "an ID of a stranger": (

@@ -118,7 +118,7 @@ def test_a_file_in_a_directory_where_each_user_may_replace_their_own_alone_then_
         "packages: {all: [shared/pkg_1_all.deb]}",
         "slurm: {version: '26.05.*', source: {uris: ['https://d.example.org'], suites: [./], key: shared/repo.asc}}",
         "slurm: {version: '26.05.*', source: {directory: shared}}",
-        "mail: {relay: mail.example.org, sender: a@example.org, user: a, password_file: shared/motd.txt}",
+        "mail: {relay: mail.example.org, from: a@example.org, user: a, password_file: shared/motd.txt}",
     ],
 )
 def test_each_kind_of_file_that_a_cluster_file_names_then_is_judged(beside: Path, text: str) -> None:

@@ -94,7 +94,7 @@ def test_a_scalar_when_read_then_is_what_it_looks_like(written: str, meant: obje
             "a: 1\nb: 'x\nc: 1\n",
             "2: this is not valid YAML: while scanning a quoted scalar, found unexpected end of stream",
         ),
-        ("a: 1\nb: [x\n\n\n", "2: this is not valid YAML: while parsing a flow sequence"),
+        ("a: 1\nb: [x\n\n\n", r"2: this is not valid YAML: \[ has no \] that closes it"),
         ("a: 1\nb: {\n\n", "2: this is not valid YAML: while parsing a flow node"),
         ("a: 1\nb: [{c: n[1-2]}]\n", r"2: this is not valid YAML: .*Inside \{ \} and \[ \] a hostlist needs quotes"),
         ("a: 1\nb: [n[1-2], n3]\n", r"2: this is not valid YAML: .*Inside \{ \} and \[ \] a hostlist needs quotes"),

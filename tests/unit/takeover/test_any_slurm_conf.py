@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.slurm_settings import SLURM_CONF_KEYS_OF_SLURMFAB
 from slurmfab.cluster.slurm.conf_text import logical_lines
-from slurmfab.cluster.slurm.keys import NODE, PARTITION, SLURM_CONF
+from slurmfab.cluster.slurm.keys import NODE, PARTITION, SLURM_CONF, Key
 from slurmfab.commands.import_cluster.first_lock import first_lock
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
 from slurmfab.commands.import_cluster.survey import survey
@@ -38,6 +38,18 @@ OF_PARTITIONS = [
 values = st.sampled_from(
     ("1", "60", "7200", "YES", "no", "a,b", "/usr/local/sbin/x", "plugin/one", '"two words"', "x=1")
 )
+VALUES = {"number": ("1", "60"), "seconds": ("7200", "5"), "memory": ("7200",), "truth": ("YES", "no"), "float": ("1",),
+          "time": ("60", "1-0"), "port": ("7000",), "mode": ("OFF", "suspend,gang")}  # fmt: skip
+"""By kind of a key, some values that Slurm takes."""
+
+
+def values_of(key: Key) -> tuple[str, ...]:
+    """Values that Slurm takes for a key; none for one of any text."""
+    if key.kind.endswith("/"):
+        return (f"{key.kind}one",)
+    return VALUES.get(key.kind.rstrip("0123456789"), (key.kind.split("|")[0],) if "|" in key.kind else ())
+
+
 comments = st.sampled_from(("", "", "# why\n", "#Key=3\n", "#\n", "\n", "# because: of ünïcode\t{x}\n"))
 cases = st.sampled_from((str, str, str.lower, str.upper))
 ends = st.sampled_from(("", "", "  # later", "   "))
@@ -47,7 +59,9 @@ ends = st.sampled_from(("", "", "  # later", "   "))
 def assignments(draw: st.DrawFn, names: list[str], most: int) -> list[str]:
     """Some assignments of different keys, in any case."""
     some = draw(st.lists(st.sampled_from(names), max_size=most, unique=True))
-    return [f"{draw(cases)(name)}={draw(values)}" for name in some]
+    known = {key.name: key for key in (*NODE.values(), *PARTITION.values(), *SLURM_CONF.values())}
+    each = {name: values_of(known[name]) for name in some}
+    return [f"{draw(cases)(name)}={draw(st.sampled_from(own) if own else values)}" for name, own in each.items()]
 
 
 @st.composite
@@ -84,7 +98,7 @@ def slurm_confs(draw: st.DrawFn) -> str:
     head = "ClusterName=lab\nSlurmctldHost=ctl\nSlurmUser=slurm\nStateSaveLocation=/srv/slurm/state\n"
     lines = [f"{draw(comments)}{one}{draw(ends)}" for one in draw(assignments(SETTINGS, 12))]
     if lines and draw(st.booleans()):
-        lines.append(f"{lines[0].split('=')[0].split()[-1]}=1")
+        lines.append(lines[0].splitlines()[-1].split("#")[0].strip())
     return head + "\n".join([*lines, draw(node_lines()), draw(partition_lines())]) + "\n"
 
 

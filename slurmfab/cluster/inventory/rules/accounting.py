@@ -56,12 +56,9 @@ def external_is_whole(cluster: Cluster) -> Complaints:
 
 
 def slurmdbd_conf_has_a_slurmdbd(cluster: Cluster) -> Complaints:
-    """Only the host of slurmdbd has a slurmdbd.conf, and its port is a port."""
+    """Only the host of slurmdbd has a slurmdbd.conf."""
     if cluster.slurmdbd_conf and cluster.database is None:
         yield ("slurmdbd_conf",), "it needs an accounting database; set its host: database: HOST"
-    for key, value in cluster.slurmdbd_conf.items():
-        if key.lower() == "dbdport" and value and not (value.isdecimal() and 0 < int(value[:10]) <= HIGHEST_PORT):
-            yield ("slurmdbd_conf", key), f'"{value}" is not a port; write a number from 1 to {HIGHEST_PORT}'
 
 
 def database_is_where_no_jobs_run(cluster: Cluster) -> Complaints:

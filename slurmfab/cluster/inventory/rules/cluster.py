@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from types import FunctionType
 
@@ -30,6 +32,8 @@ from slurmfab.cluster.inventory.slurm_settings import Complaints, Place
 from slurmfab.cluster.inventory.values import is_address
 from slurmfab.on_hosts.agent.client.commands import PARTITION
 
+_RANGE = re.compile(r"(?P<stem>[A-Za-z]+)(?P<low>\d{1,6})-(?P<again>(?P=stem))?(?P<high>\d{1,6})")
+
 # A longer list of names does not help to find a typing mistake.
 _LONGEST_LIST = 120
 _MOST_CONTROLLERS = 2
@@ -39,10 +43,15 @@ _HIGHEST_ID = 2**31 - 2
 _NOBODYS_IDS = (65534, 65535)
 
 
+class NotKnown(Exception):  # noqa: N818 - no error: there is nothing that a rule could say
+    """What a rule asks for is itself mistaken in the file."""
+
+
 def broken(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Yield each broken rule: the place in the cluster, with keys as in the file, and the complaint."""
     for rule in rules():
-        yield from rule(cluster)
+        with suppress(NotKnown):
+            yield from rule(cluster)
 
 
 @cache
@@ -86,6 +95,23 @@ def each_node_once(cluster: Cluster) -> Complaints:
                 f'"{host}" is already in nodes[{first[host]}]; a node belongs to one group',
             )
         first.update((host, number) for host in group.hosts if host not in first)
+
+
+def ranges_have_brackets(cluster: Cluster) -> Complaints:
+    """`n1-n4` and `n1-4` are names of one host for Slurm, and those who write them mostly mean four."""
+    every = cluster.hosts
+    places = [(("nodes", number, "hosts"), group.hosts) for number, group in enumerate(cluster.nodes)]
+    for place, hosts in places:
+        for host in hosts:
+            found = _RANGE.fullmatch(host)
+            if not found or int(found["low"]) >= int(found["high"]):
+                continue
+            alike = f"{found['stem']}{found['low']}-"
+            is_name = host in cluster.addresses or sum(one.startswith(alike) for one in every) > 1
+            if found["again"] or not is_name:
+                meant = f"{found['stem']}[{found['low']}-{found['high']}]"
+                advice = "" if found["again"] else "; if a host has this name, give its address under addresses"
+                yield place, f'"{host}" is one host; for a range write {meant}{advice}'
 
 
 def future_nodes_are_no_hosts(cluster: Cluster) -> Complaints:
@@ -183,7 +209,12 @@ def addresses_of_hosts(cluster: Cluster) -> Complaints:
         if host not in hosts:
             yield ("addresses", host), f'"{host}" is not a host of the cluster (known: {_known(cluster.hosts)})'
         elif not is_address(address):
-            yield ("addresses", host), f'"{address}" is neither an IP address nor a DNS name'
+            plain, mask, _ = address.partition("/")
+            advice = f"; write it without its mask: {plain}" if mask and is_address(plain) else ""
+            name, colon, port = address.rpartition(":")
+            if colon and port.isdecimal() and is_address(name):
+                advice = f"; write {name}, and a port of SSH under ssh.endpoints: {{{host}: {address}}}"
+            yield ("addresses", host), f'"{address}" is neither an IP address nor a DNS name{advice}'
         elif is_link_local(address):
             yield ("addresses", host), f'"{address}" {LINK_LOCAL}'
         elif owners.setdefault(address, host) != host:
@@ -216,7 +247,8 @@ def ids_are_free_to_use(cluster: Cluster) -> Complaints:
     """slurm and munge have different IDs, and not those of root or nobody."""
     for user, number in cluster.ids.items():
         if user not in _USERS_WITH_ID:
-            yield ("ids", user), f'only {" and ".join(_USERS_WITH_ID)} have an ID here, not "{user}"'
+            advice = f"people have theirs under users: {{name: {user}, uid: {number}}}"
+            yield ("ids", user), f'only {" and ".join(_USERS_WITH_ID)} have an ID here, not "{user}"; {advice}'
         elif not 0 < number <= _HIGHEST_ID or number in _NOBODYS_IDS:
             yield ("ids", user), f"{number} cannot be a user's ID"
     if len(set(cluster.ids.values())) < len(cluster.ids):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
 
-from slurmfab.base.hostlist import HIGHEST_PORT, fold
+from slurmfab.base.hostlist import fold
 from slurmfab.base.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, SLURM_HOME, UNIT_FILES
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import LINES_OF, Cluster
@@ -279,12 +279,9 @@ def one_way_to_preempt(cluster: Cluster) -> Complaints:
                 )
 
 
-def ports_are_ports(cluster: Cluster) -> Complaints:
-    """Slurm 24.11 takes port 70000 and listens at 4464; and where both daemons run, each needs its own port."""
+def daemons_have_ports_of_their_own(cluster: Cluster) -> Complaints:
+    """Where both daemons run, each needs its own port."""
     ports = {key.lower(): (key, value) for key, value in cluster.slurm_conf.items() if value and key.lower() in _PORTS}
-    for key, value in ports.values():
-        if not all(part.isdecimal() and 0 < int(part[:10]) <= HIGHEST_PORT for part in value.split("-")):
-            yield ("slurm_conf", key), f'"{value}" is not a port; write a number from 1 to {HIGHEST_PORT}'
     both = [host for host in cluster.controllers if host in cluster.compute_nodes]
     values = [ports.get(name, ("", default))[1] for name, default in _PORTS.items()]
     if ports and both and values[0] == values[1]:

@@ -35,7 +35,7 @@ def test_gres_when_spelled_as_slurm_does_is_taken(gres: str) -> None:
 @pytest.mark.parametrize(
     ("gres", "words"),
     [
-        ("gpu=4", '"gpu=4" is not a Gres; write NAME:COUNT or NAME:TYPE:COUNT, as in gpu:a100:4'),
+        ("gpu=4", '"gpu=4" is not a Gres, NAME:COUNT or NAME:TYPE:COUNT; write Gres: gpu:4'),
         ("gpu:-1", '"gpu:-1" is not a Gres'),
         ("gpu:a100:4,,", '"" is not a Gres'),
         ("gpu:a100:four:4", "is not a Gres"),

@@ -60,7 +60,7 @@ def test_a_value_with_which_jobs_do_not_run_when_written_then_is_refused(text: s
         partition("MinNodes: 2, MaxNodes: 2, MaxTime: UNLIMITED, DefaultTime: 1-00:00:00"),
         partition("MaxTime: 1-00:00:00, DefaultTime: 24:00:00"),
         partition("MaxTime: 1-0, DefaultTime: 1440"),
-        partition("MaxTime: INFINITE, DefaultTime: NONE"),
+        partition("MaxTime: INFINITE, DefaultTime: UNLIMITED"),
     ],
 )
 def test_values_with_which_jobs_run_when_written_then_are_taken(text: str) -> None:
