@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -45,7 +46,7 @@ def at(clock: str) -> int:
 
 def seconds(value: str) -> str:
     """A time of the day as sacct prints it in seconds; other words as they are."""
-    return str(at(value)) if value[:1].isdigit() and value.count(":") == 2 else value
+    return str(at(value)) if re.fullmatch("[0-9]{2}:[0-9]{2}:[0-9]{2}", value) else value
 
 
 def record(**fields: str) -> list[str]:

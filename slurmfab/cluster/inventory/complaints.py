@@ -6,7 +6,7 @@ import copy
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -57,7 +57,8 @@ _WRITE: Mapping[tuple[str, str], str] = {
         for section in ("nodes", "future_nodes")
         for key, words in {
             "gpus": "Gres: gpu:{}", "gpu": "Gres: gpu:{}", "memory": "RealMemory: {}", "mem": "RealMemory: {}",
-            "ram": "RealMemory: {}", "cores": "CPUs: {}", "cpu": "CPUs: {}", "NodeName": "hosts: {}", "name": "hosts: {}",
+            "ram": "RealMemory: {}", "cores": "CPUs: {}", "cpu": "CPUs: {}", "NodeName": "hosts: {}",
+            "name": "hosts: {}",
         }.items()
     },
     ("partitions", "hosts"): "write Nodes: {}",
@@ -78,7 +79,8 @@ def cluster_from(document: Document, where: str) -> Cluster:
     for _ in range(_PASSES):
         try:
             cluster = Cluster.model_validate(shape, by_alias=True, by_name=False)
-            mistakes("Cluster", broken(_Known(cluster) if any(map(_is_about_hosts, removed)) else cluster))
+            known = cast(Cluster, _Known(cluster)) if any(map(_is_about_hosts, removed)) else cluster
+            mistakes("Cluster", broken(known))
         except ValidationError as error:
             found = error.errors(include_url=False)[:MOST_COMPLAINTS]
             own = [detail for detail in found if not _is_ours(detail, removed)]
@@ -123,7 +125,9 @@ def _is_renamed(detail: ErrorDetails, found: Iterable[ErrorDetails]) -> bool:
     place = detail["loc"]
     if detail["type"] != "missing":
         return False
-    unknown = [other["loc"] for other in found if other["type"] == "extra_forbidden" and other["loc"][:-1] == place[:-1]]
+    unknown = [
+        other["loc"] for other in found if other["type"] == "extra_forbidden" and other["loc"][:-1] == place[:-1]
+    ]
     return any(str(place[-1]) in _unknown_key(one, None) for one in unknown)
 
 
@@ -171,7 +175,7 @@ def _complaint(detail: ErrorDetails, document: Document) -> Complaint:
     return Complaint(document.line(place), place, _reason(detail, place))
 
 
-def _reason(detail: ErrorDetails, place: Place) -> str:
+def _reason(detail: ErrorDetails, place: Place) -> str:  # noqa: PLR0911 - one for each kind
     """The reason of a mistake, and what to try."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
@@ -192,7 +196,7 @@ def _reason(detail: ErrorDetails, place: Place) -> str:
     return reason or detail["msg"]
 
 
-def _advice(kind: str, place: Place, given: Any) -> str:
+def _advice(kind: str, place: Place, given: Any) -> str:  # noqa: PLR0911 - one for each shape
     """What to write instead of a text, a list or a mapping where another one of them belongs; empty for others."""
     entry = _ENTRIES.get(place[0], "")
     if kind == "tuple_type" and entry and len(place) == 1:

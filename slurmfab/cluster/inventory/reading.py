@@ -26,7 +26,7 @@ _WITH_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "users": (),
 }
 _DEEPEST = 10
-_QUOTES = tuple("“„‘‚«‹")
+_QUOTES = tuple("\u201c\u201e\u2018\u201a\u00ab\u2039")  # those of word processors
 MOST_COMPLAINTS = 200  # the most mistakes that are reported at once; one wrong hostlist can be 65,536 of them
 EMPTY = f" Remove it; then `{FAB} init` writes one after a few questions."  # what to do about an empty cluster file
 
@@ -77,7 +77,7 @@ def _value(node: Node, place: Place, document: Document) -> Any:
         return None
     if isinstance(node, ScalarNode):
         if not node.style and node.value[:1] in _QUOTES:
-            plain = node.value.strip("".join(_QUOTES) + "”’»")
+            plain = node.value.strip("".join(_QUOTES) + "\u201d\u2019\u00bb")
             _complain(document, node, place, f'these are typographic quotes; write plain ones, or none: "{plain}"')
         return _scalar(node)
     return _mapping(node, place, document) if isinstance(node, MappingNode) else _sequence(node, place, document)

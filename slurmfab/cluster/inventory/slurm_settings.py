@@ -162,9 +162,7 @@ SettingOrNone = Annotated[
 ]
 
 PartitionSettings = Annotated[dict[str, Setting], AfterValidator(_checked("settings", keys.PARTITION))]
-NodeSettings = Annotated[
-    dict[str, Setting], AfterValidator(_checked("settings", keys.NODE, NODE_KEYS_OF_SLURMFAB))
-]
+NodeSettings = Annotated[dict[str, Setting], AfterValidator(_checked("settings", keys.NODE, NODE_KEYS_OF_SLURMFAB))]
 SlurmConf = Annotated[
     dict[str, SettingOrNone], AfterValidator(_checked("slurm_conf", keys.SLURM_CONF, SLURM_CONF_KEYS_OF_SLURMFAB))
 ]

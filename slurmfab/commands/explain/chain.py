@@ -11,6 +11,7 @@ from typing import NamedTuple
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
 from slurmfab.commands.logs.asking import Told
+from slurmfab.on_hosts.agent.client.amounts import bounded
 from slurmfab.on_hosts.agent.logs.what_matters import BY_SYSTEMD
 from slurmfab.on_hosts.agent.nodes.states import OURS, SLURM_USER, parse_reason
 
@@ -40,8 +41,8 @@ class Cause(NamedTuple):
 
 def clock(seconds: float, now: float) -> str:
     """A time in this machine's zone; with its day unless that is today."""
-    then = datetime.fromtimestamp(seconds)
-    is_today = then.date() == datetime.fromtimestamp(now).date()
+    then = datetime.fromtimestamp(bounded(seconds))
+    is_today = then.date() == datetime.fromtimestamp(bounded(now)).date()
     return then.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S")
 
 

@@ -15,7 +15,7 @@ from slurmfab.core.engine.record import Record
 from slurmfab.core.status.snapshot import Node, Partition, fields_of, node_from, partition_from
 from slurmfab.on_hosts.agent.accounting.user_limits import ASSOCIATION_FIELDS, QOS_FIELDS
 from slurmfab.on_hosts.agent.client import commands
-from slurmfab.on_hosts.agent.client.amounts import mebibytes_of, seconds_of
+from slurmfab.on_hosts.agent.client.amounts import bounded, mebibytes_of, moment_of, number_of, seconds_of
 from slurmfab.on_hosts.agent.logs.evidence import EVENT_FIELDS, MEMORY_FIELDS, RECORD_FIELDS
 from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
 from slurmfab.on_hosts.agent.nodes import lost_jobs
@@ -191,7 +191,7 @@ class Evidence:
 
 def moment(seconds: float) -> str:
     """A time as it is shown in quotes; empty for none."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%dT%H:%M:%S") if seconds else ""
+    return datetime.fromtimestamp(bounded(seconds)).strftime("%Y-%m-%dT%H:%M:%S") if seconds else ""
 
 
 def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evidence:
@@ -223,7 +223,7 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
         qos_of={one["PartitionName"]: one["QoS"] for one in partitions if one.get("QoS", "N/A") != "N/A"},
         reservations=tuple(reservations(answer.get("reservations", ""))),
         past_reservations=tuple(
-            Reservation(name, number(start), number(end), nodes_in(nodes))
+            Reservation(name, moment_of(start), moment_of(end), nodes_in(nodes))
             for name, start, end, nodes in answer.get("past_reservations", ())
         ),
         limits=answer.get("limits", ""),
@@ -286,7 +286,7 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
     got = dict(zip(names, row, strict=True))
     is_record = names is RECORD_FIELDS
     state, _, by = got["State"].partition(" by ")
-    started = number(got.get("Start", got.get("StartTime", "")))
+    started = moment_of(got.get("Start", got.get("StartTime", "")))
     state = state.split(" ")[0].rstrip("+")
     is_waiting = state in WAITING
     return Attempt(
@@ -300,12 +300,12 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
         by=by,
         code=got["ExitCode"] if is_record else commands.exit_code(got["exit_code"]),
         reason=none_empty(got["Reason"]),
-        submitted=number(got["Submit"] if is_record else got["SubmitTime"]),
-        eligible=number(got["Eligible"] if is_record else got["EligibleTime"]),
+        submitted=moment_of(got["Submit"] if is_record else got["SubmitTime"]),
+        eligible=moment_of(got["Eligible"] if is_record else got["EligibleTime"]),
         started=0 if is_waiting or not none_empty(got["NodeList"]) else started,
-        ended=0 if state in (*AT_WORK, "PENDING") else number(got.get("End", got.get("EndTime", ""))),
+        ended=0 if state in (*AT_WORK, "PENDING") else moment_of(got.get("End", got.get("EndTime", ""))),
         nodes=() if is_waiting and not is_record else nodes_in(got["NodeList"]),
-        cpus=number(got["NCPUS"] if is_record else got["NumCPUs"]),
+        cpus=number_of(got["NCPUS"] if is_record else got["NumCPUs"]) or 0,
         memory=got["ReqMem"] if is_record else got["MinMemory"],
         limit=seconds_of(got["Timelimit"] if is_record else got["TimeLimit"]) or 0,
         tres=got["AllocTRES"] if is_record else none_empty(got["tres-alloc"]),
@@ -313,10 +313,10 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
         submit_line=got.get("SubmitLine", ""),
         reservation=none_empty(got.get("Reservation", "")),
         wanted_nodes=nodes_in(got.get("ReqNodes", "")),
-        restarts=number(got.get("restartcnt", "")),
+        restarts=number_of(got.get("restartcnt", "")) or 0,
         licences=none_empty(got.get("Licenses", "")),
         name=got["JobName"] if is_record else got["Name"],
-        priority=number(got.get("PriorityLong", "")),
+        priority=number_of(got.get("PriorityLong", "")) or 0,
         is_exclusive=got.get("OverSubscribe") == "NO",
         origin="sacct" if is_record else "squeue",
         is_forgotten=got.get("AdminComment") == commands.LOST,
@@ -395,7 +395,7 @@ def event(row: Sequence[str]) -> Event:
     """An event from a row of sacctmgr."""
     got = dict(zip(EVENT_FIELDS, row, strict=True))
     by = re.sub(r"\(\d+\)$", "", got["User"])
-    return Event(got["NodeName"], number(got["Start"]), number(got["End"]), got["State"], by, got["Reason"])
+    return Event(got["NodeName"], moment_of(got["Start"]), moment_of(got["End"]), got["State"], by, got["Reason"])
 
 
 def reservations(shown: str) -> Iterable[Reservation]:
@@ -431,8 +431,3 @@ def gres_in(text: str) -> dict[str, float]:
 def none_empty(text: str) -> str:
     """A value; empty for Slurm's words for none."""
     return "" if text in ("(null)", "None", "N/A", "Unknown", "n/a", "None assigned") else text
-
-
-def number(text: str) -> int:
-    """A number; 0 for Slurm's words for none."""
-    return int(text) if text.isdecimal() else 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from slurmfab.commands.explain.evidence import Attempt, Evidence
 from slurmfab.core.status import limits_in_use
-from slurmfab.on_hosts.agent.client.amounts import mebibytes_of, seconds_of, tres_of
+from slurmfab.on_hosts.agent.client.amounts import mebibytes_of, number_of, seconds_of, tres_of
 from slurmfab.on_hosts.programs.user_tools import use
 from slurmfab.on_hosts.programs.user_tools.job_story import length
 
@@ -74,7 +74,7 @@ class HeldBy:
             return 0
         resource = self.amount.resource
         text = tres_of(job.tres).get(resource, "0")
-        amount = float(mebibytes_of(text) or 0) if resource == "mem" else float(text) if text.isdecimal() else 0.0
+        amount = float(mebibytes_of(text) or 0) if resource == "mem" else float(number_of(text) or 0)
         amount = 1.0 if not resource else amount or (job.cpus if resource == "cpu" else 0.0)
         return amount * job.limit / 60 if self.is_of_minutes else amount
 
@@ -204,7 +204,7 @@ def recorded(limits: Mapping[str, str], name: str, what: str) -> Amount | None:
     """A limit as slurmdbd has it of a QOS or an association, for slurmctld tells no limit that nobody uses."""
     text, wanted = limits.get(name, ""), _TRES[what.lower()]
     for resource, most in [("", text)] if not wanted else tres_of(text).items():
-        amount = mebibytes_of(most) if resource == "mem" else int(most) if most.isdecimal() else None
+        amount = mebibytes_of(most) if resource == "mem" else number_of(most)
         if resource.startswith(wanted) and amount is not None:
             return Amount(amount, resource)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slurmfab.commands.explain.evidence import Attempt, Evidence
-from slurmfab.on_hosts.agent.client.amounts import mebibytes_of, tres_of
+from slurmfab.on_hosts.agent.client.amounts import mebibytes_of, number_of, tres_of
 from slurmfab.on_hosts.programs.user_tools.use import named
 
 
@@ -31,8 +31,8 @@ def lacking(e: Evidence, job: Attempt, node: str, holders: Sequence[Attempt]) ->
 def part_of(job: Attempt) -> dict[str, float]:
     """What a job has, or wants, on each of its nodes, by Slurm's name of the resource."""
     tres = tres_of(job.tres)
-    nodes = len(job.nodes) or int(tres.get("node", "1") if tres.get("node", "1").isdecimal() else "1")
-    gres = {name: float(text) for name, text in tres.items() if name.startswith("gres/") and text.isdecimal()}
+    nodes = len(job.nodes) or number_of(tres.get("node", "")) or 1
+    gres = {name: float(number_of(text) or 0) for name, text in tres.items() if name.startswith("gres/")}
     amounts = {"cpu": float(max(1, job.cpus)), "mem": float(memory_of(job)), **gres}
     return {name: amount / max(1, nodes) for name, amount in amounts.items() if amount}
 

@@ -14,6 +14,7 @@ from slurmfab.commands.explain.chain import MOST_NAMED, Link, clock, listed
 from slurmfab.commands.explain.evidence import Attempt, Evidence, Quote
 from slurmfab.commands.explain.limits import counted
 from slurmfab.core.status import limits_in_use
+from slurmfab.on_hosts.agent.client.amounts import bounded, number_of
 from slurmfab.on_hosts.programs.user_tools import endings
 
 DAY = 86400
@@ -86,7 +87,7 @@ def home_fault(user: str, found: Mapping[str, str]) -> str:
 def login_fault(user: str, found: Mapping[str, str]) -> str:
     """What keeps a user from logging in to a host; empty for nothing."""
     if found.get("expired"):
-        day = datetime.fromtimestamp(int(found["expired"]) * DAY, timezone.utc).date()
+        day = datetime.fromtimestamp(bounded((number_of(found["expired"]) or 0) * DAY), timezone.utc).date()
         return f"the user {user} expired on {day}, and cannot log in"
     shell = found.get("shell", "")
     if shell.endswith(NO_SHELLS):

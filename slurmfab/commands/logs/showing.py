@@ -20,13 +20,16 @@ from slurmfab.commands.logs.asking import Answers, Job, Told, ask
 from slurmfab.commands.logs.times import Asked, Period
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions
+from slurmfab.on_hosts.agent.client.amounts import bounded
 
 _RED = re.compile(r"\b(?:fatal|error|emergency)\b *:|Xid|out of memory|oom", re.IGNORECASE)
 
 
 def utc(seconds: float) -> str:
     """A time as ISO 8601 in UTC, with milliseconds."""
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(bounded(seconds), timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
 
 
 def utc_or_none(seconds: float) -> str | None:
@@ -116,7 +119,9 @@ def job_line(job: Job) -> str:
 def line_table(answers: Answers, paint: Paint) -> list[str]:
     """The lines as a table, errors in red."""
     times = [one for line in answers.lines for one in (line.first, line.last)]
-    clock = shown_clock if len({time.localtime(one)[:3] for one in (*answers.period, *times)}) == 1 else shown_day
+    clock = (
+        shown_clock if len({time.localtime(bounded(one))[:3] for one in (*answers.period, *times)}) == 1 else shown_day
+    )
     rows = [[Cell(text, BOLD) for text in ("TIME", "HOSTS", "LOG", "LINE")]]
     for line in answers.lines:
         colour = RED if _RED.search(line.text) else ""
@@ -136,9 +141,9 @@ def counted(line: Told, clock: Callable[[float], str]) -> str:
 
 def shown_day(seconds: float) -> str:
     """A time with its day, in this machine's local time."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(bounded(seconds)).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def shown_clock(seconds: float) -> str:
     """A time without its day."""
-    return datetime.fromtimestamp(seconds).strftime("%H:%M:%S")
+    return datetime.fromtimestamp(bounded(seconds)).strftime("%H:%M:%S")

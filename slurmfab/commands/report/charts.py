@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from slurmfab.on_hosts.agent.client.amounts import bounded
+
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
 """Distances between ticks of a time axis, in seconds."""
 
@@ -230,7 +232,7 @@ def is_by_hours(times: Sequence[int], until: int) -> bool:
 
 def time_text(at: int, *, by_hours: bool) -> str:
     """An hour in local time, or a day: that of its noon, as it begins at midnight of a controller that may be far."""
-    moment = datetime.fromtimestamp(at if by_hours else at + DAY // 2).astimezone()
+    moment = datetime.fromtimestamp(bounded(at if by_hours else at + DAY // 2)).astimezone()
     return f"{moment:%Y-%m-%d %H:%M}" if by_hours else f"{moment:%Y-%m-%d}"
 
 

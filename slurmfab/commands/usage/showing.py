@@ -24,7 +24,7 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.status.text import colour_table
 from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
-from slurmfab.on_hosts.agent.client.amounts import clock
+from slurmfab.on_hosts.agent.client.amounts import bounded, clock
 from slurmfab.on_hosts.agent.people.directory_sizes import LATE, PARTLY
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def directory_cells(one: Held) -> tuple[str, ...]:
     path = f"{one.place.rstrip('/')}/{one.name}"
     if one.state == LATE:
         return one.host, path, one.owner, STATES[LATE], "-"
-    changed = time.strftime("%Y-%m-%d", time.localtime(one.newest)) if one.newest else "-"
+    changed = time.strftime("%Y-%m-%d", time.localtime(bounded(one.newest))) if one.newest else "-"
     return one.host, path, one.owner, format_size(one.bytes) + STATES.get(one.state, ""), changed
 
 

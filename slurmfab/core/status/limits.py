@@ -12,8 +12,8 @@ from slurmfab.on_hosts.programs.user_tools.limits import Association, rows, set_
 from slurmfab.on_hosts.programs.user_tools.limits import associations as read_associations
 from slurmfab.on_hosts.programs.user_tools.use import amounts, named, sentence
 
-_TRES = re.compile(r"([^,=]+)=([^,=(]+)\((\d+)\)")
-_PLAIN = re.compile(r"([^,=(]+)\((\d+)\)")
+_TRES = re.compile(r"([^,=]+)=([^,=(]+)\((\d{1,18})\)")
+_PLAIN = re.compile(r"([^,=(]+)\((\d{1,18})\)")
 _WHOSE = {
     "MaxTRESPU": (OF_USER, ""),
     "MaxJobsPU": (OF_USER, "jobs"),

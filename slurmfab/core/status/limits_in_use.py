@@ -16,7 +16,7 @@ _ASSOCIATION = re.compile(r"ClusterName=\S* Account=(\S*) UserName=([^\s(]*)\S* 
 _QOS = re.compile(r"QOS=([^\s(]+)(?:\(\d+\))?")
 _PARENT = re.compile(r"ParentAccount=([^\s(]*)")
 _SHARES, _USAGE = "SharesRaw/Norm/Level/Factor", "UsageRaw/Norm/Efctv"
-_AMOUNT = re.compile(r"(N|\d+(?:\.\d+)?)\((\d+(?:\.\d+)?)\)")
+_AMOUNT = re.compile(r"(N|\d{1,18}(?:\.\d{1,18})?)\((\d{1,18}(?:\.\d{1,18})?)\)")
 
 _COUNTED = {
     "GrpJobs": "running jobs",

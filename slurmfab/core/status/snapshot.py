@@ -22,7 +22,7 @@ from slurmfab.on_hosts.agent.slurm.reading import JOB_FIELDS, PARTS, SLURM_TIMEO
 
 NO_ACCOUNT = ("(null)", "N/A")  # what squeue shows for a job without an account
 _FIELD = re.compile(r"(?:^|\s)([A-Z]\w*)=(\S*)")
-_GPUS = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d+))?$")
+_GPUS = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d{1,18}))?$")
 
 
 @shows("host", "role", Key("up", "is_up"))
@@ -311,5 +311,5 @@ def array_tasks(job_id: str) -> int:
 
 def number(text: str) -> int:
     """The number at the beginning of a text; 0 if there is none."""
-    match = re.match(r"\d+", text)
+    match = re.match(r"\d{1,18}", text)
     return int(match[0]) if match else 0

@@ -29,7 +29,7 @@ nodes:
 partitions:
   - {PartitionName: batch, Nodes: ALL, Default: YES, MaxTime: 7-00:00:00}
   - {PartitionName: short, Nodes: "cn[01-02]", MaxTime: 1:30, Hidden: false}
-slurm_conf: {SlurmdTimeout: 0x12c, ReturnToService: 2, MaxJobCount: 010, JobRequeue: 0, MailProg: null, PriorityMaxAge: 7-0, X: 24.10}
+slurm_conf: {SlurmdTimeout: 0x12c, MaxJobCount: 010, JobRequeue: 0, MailProg: null, PriorityMaxAge: 7-0, X: 24.10}
 cgroup_conf: {ConstrainSwapSpace: yes, ConstrainCores: true}
 ids: {slurm: 64030, munge: 405}
 memory_margin: 2048M
@@ -68,7 +68,6 @@ def test_parse_when_values_are_slurms_then_they_stay_as_they_look():
 
     assert cluster.slurm_conf == {
         "SlurmdTimeout": "0x12c",
-        "ReturnToService": "2",
         "MaxJobCount": "010",
         "JobRequeue": "0",
         "MailProg": None,
@@ -84,7 +83,7 @@ def test_parse_when_slurms_keys_have_an_order_then_it_is_kept():
     cluster = read(GOOD)
 
     assert list(cluster.partitions[0].settings) == ["Default", "MaxTime"]
-    assert list(cluster.slurm_conf)[:2] == ["SlurmdTimeout", "ReturnToService"]
+    assert list(cluster.slurm_conf)[:2] == ["SlurmdTimeout", "MaxJobCount"]
 
 
 def test_parse_when_optional_keys_have_no_value_then_they_are_as_if_not_there():
@@ -128,8 +127,11 @@ COMPLAINTS = {
     ),
     "no nodes": ("cluster: x\ncontrollers: mn\n", "1: nodes: this key is missing"),
     "empty nodes": ("cluster: x\ncontrollers: mn\nnodes: []\n", "3: nodes: it is empty"),
-    "nodes as text": ("cluster: x\ncontrollers: mn\nnodes: n1\n", '3: nodes: it must be a list…; write `- hosts: n1`'),
-    "a node as text": ("cluster: x\ncontrollers: mn\nnodes:\n  - n1\n", '4: nodes[0]: it must be a mapping…; write `- hosts: n1`'),
+    "nodes as text": ("cluster: x\ncontrollers: mn\nnodes: n1\n", "3: nodes: it must be a list…; write `- hosts: n1`"),
+    "a node as text": (
+        "cluster: x\ncontrollers: mn\nnodes:\n  - n1\n",
+        "4: nodes[0]: it must be a mapping…; write `- hosts: n1`",
+    ),
     "a group without hosts": (
         "cluster: x\ncontrollers: mn\nnodes:\n  - Weight: 1\n",
         "4: nodes[0].hosts: this key is missing",

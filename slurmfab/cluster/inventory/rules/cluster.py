@@ -43,7 +43,7 @@ _HIGHEST_ID = 2**31 - 2
 _NOBODYS_IDS = (65534, 65535)
 
 
-class NotKnown(Exception):  # noqa: N818 - no error: there is nothing that a rule could say
+class NotKnown(Exception):
     """What a rule asks for is itself mistaken in the file."""
 
 

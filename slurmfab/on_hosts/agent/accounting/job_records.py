@@ -60,7 +60,7 @@ def amounts(text: str, only: Container[str] = ()) -> Dict[str, float]:
         name, _, value = part.partition("=")
         if only and name not in only:
             continue
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", value)
+        match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,9})?)([KMGTP]?)", value)
         if match and name in MEMORY:
             # Without a unit, memory in use is in bytes (sacct(1)).
             found[name] = float(match[1]) * UNITS[match[2]] if match[2] else float(match[1]) / 1024**2
@@ -73,7 +73,7 @@ def amounts(text: str, only: Container[str] = ()) -> Dict[str, float]:
 
 def seconds_of(text: str) -> float:
     """A time such as `1-02:03:04`, `02:03.456` or `00:00:05` in seconds; 0 for another text."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)
+    match = re.fullmatch(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{1,9})?)", text)
     if not match:
         return 0.0
     days, hours, minutes = (int(one or 0) for one in match.groups()[:3])

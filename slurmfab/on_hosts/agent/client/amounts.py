@@ -11,9 +11,11 @@ NONE = frozenset({"", "NONE", "N/A", "UNLIMITED", "INFINITE", "(null)", "Partiti
 UNTYPED = "gpu"  # stands for the type of GPUs without one
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
+LATEST = 253370764799  # the end of the year 9998; later ones are none for Python in some zone
 UNITS: Dict[str, float] = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
-_TIME = r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?"
-_GPU = r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d+))?"
+_N = r"\d{1,18}"
+_TIME = rf"(?:(?P<days>{_N})-)?(?P<first>{_N})(?::(?P<second>{_N}))?(?::(?P<third>{_N}))?"
+_GPU = rf"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>{_N}))?"
 
 
 def seconds_of(text: str) -> Optional[int]:
@@ -58,6 +60,24 @@ def mebibytes_of(text: str) -> Optional[int]:
 def number_of(text: str) -> Optional[int]:
     """A number; `None` for no limit and other texts."""
     return int(text) if re.fullmatch(r"\d{1,18}", text, re.ASCII) else None
+
+
+def moment_of(text: str) -> int:
+    """A time in seconds since 1970; 0 for Slurm's words for none, and for what is in no calendar.
+
+    >>> moment_of("1795392000"), moment_of("Unknown"), moment_of("132668214192000")
+    (1795392000, 0, 0)
+    """
+    found = number_of(text) or 0
+    return found if found <= LATEST else 0
+
+
+def bounded(seconds: float) -> float:
+    """A time in seconds since 1970, or the nearest one that a calendar has.
+
+    Each number that a host or Slurm tells goes through this before it becomes a date: a damaged record may have any.
+    """
+    return min(max(seconds, 0.0), LATEST) if seconds == seconds else 0.0  # noqa: PLR0124 - nan differs from itself
 
 
 def gpus_of(text: str) -> Dict[str, int]:

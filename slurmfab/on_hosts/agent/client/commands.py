@@ -13,6 +13,7 @@ import re
 import time
 from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from slurmfab.on_hosts.agent.client.amounts import number_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 Command = Tuple[str, ...]
@@ -288,7 +289,8 @@ def exit_code(text: str) -> str:
     >>> exit_code("1792")
     '7:0'
     """
-    return "%d:%d" % (int(text) >> 8, int(text) & 0x7F) if text.isdecimal() else text
+    status = number_of(text)
+    return text if status is None else "%d:%d" % (status >> 8, status & 0x7F)
 
 
 def recorded(job: str, *fields: str) -> Command:

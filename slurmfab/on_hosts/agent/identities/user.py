@@ -54,6 +54,7 @@ class Group(Resource):
 
 USER_BUSY = 8  # the exit code of usermod(8) when the user has running processes
 DAY = 86400  # seconds of a day: shadow(5) counts days since 1970
+LAST_DAY = 2932531  # 9998-12-31; later ones are in no calendar of Python's
 
 NEVER = ("--expiredate", "-1", "--lastday", "-1", "--maxdays", "-1", "--inactive", "-1")
 """Options of chage(1) with which neither an account nor its password expires."""
@@ -180,4 +181,4 @@ def expiry_of(fields: Sequence[str], now: float) -> str:
 
 def day(number: int) -> str:
     """A day, such as `1970-01-02`. `number`: days since 1970."""
-    return time.strftime("%Y-%m-%d", time.gmtime(number * DAY))
+    return time.strftime("%Y-%m-%d", time.gmtime(min(number, LAST_DAY) * DAY))

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.accounting import user_limits
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import LATEST, moment_of, number_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.logs.period import printable_line
 from slurmfab.on_hosts.agent.nodes import lost_jobs
@@ -170,8 +171,8 @@ def of_database(request: Mapping[str, Any], context: Context, answer: Dict[str, 
 
 def window_of(records: Sequence[Sequence[str]], known: Sequence[Sequence[str]], now: int) -> Tuple[int, int]:
     """When a job was there, from its first submission to its last end; the last day where that is not known."""
-    times = [int(row[9]) for row in (*records, *known) if row[9].isdecimal()]
-    ends = [int(row[12]) if row[12].isdecimal() else now for row in (*records, *known)]
+    times = [at for row in (*records, *known) if (at := moment_of(row[9]))]
+    ends = [moment_of(row[12]) or now for row in (*records, *known)]
     since = min(times) if times else now - USER_EVENTS
     return int(since - MARGIN), int(min(now, max(ends, default=now) + MARGIN))
 
@@ -194,7 +195,7 @@ def add_others(request: Mapping[str, Any], context: Context, answer: Dict[str, A
         return  # their own are there already, and squeue told who has nodes now
     since, until = window
     if request.get("job"):
-        starts = [int(row[11]) for row in answer["records"] if row[11].isdecimal()]
+        starts = [at for row in answer["records"] if (at := moment_of(row[11]))]
         since = max(since, max(starts, default=until) - QUEUE_SECONDS)
     options = ("--allocations", *filter_of(request))
     answer["others"] = asked_in_seconds(context, commands.job_records(since, until, RECORD_FIELDS, *options))
@@ -231,7 +232,7 @@ def expired(user: str, context: Context) -> str:
     except ResourceFailed:
         return ""
     day = shadow[SHADOW_EXPIRES] if len(shadow) > SHADOW_EXPIRES else ""
-    return day if day.isdecimal() and int(day) * DAY <= time.time() else ""
+    return day if (number_of(day) or LATEST) * DAY <= time.time() else ""
 
 
 def account_of(user: str, context: Context) -> Dict[str, str]:

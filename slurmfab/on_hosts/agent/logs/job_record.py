@@ -7,6 +7,7 @@ import time
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import moment_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.logs.period import LogLine, gather
 from slurmfab.on_hosts.agent.logs.what_matters import Matters, jobs_in
@@ -81,6 +82,6 @@ def started(lines: List[LogLine]) -> Iterator[Tuple[float, str]]:
 def row_of(shown: List[str]) -> Row:
     """A row of squeue or sacct."""
     job, number, state, *times, nodes, code = shown
-    submitted, start, end = (int(one) if one.isdecimal() else 0 for one in times)
+    submitted, start, end = map(moment_of, times)
     nodes = "" if nodes in ("None assigned", "(null)", "n/a") else nodes
     return job, number, state, submitted, start, end, nodes, commands.exit_code(code)

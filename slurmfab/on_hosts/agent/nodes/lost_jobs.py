@@ -15,6 +15,7 @@ import time
 from typing import Any, ClassVar, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import bounded, number_of
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.nodes.states import records, state_of
 
@@ -66,7 +67,7 @@ class Lost(NamedTuple):
     @property
     def name(self) -> str:
         """It with its node and since when Slurm calls it running: `job 12 of ann on n1 since 2026-11-28T18:55:27`."""
-        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(self.job.start or 0))
+        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(bounded(self.job.start or 0)))
         return "job %s of %s on %s since %s" % (self.job.id, self.job.user, self.job.node_list, since)
 
     @property
@@ -86,14 +87,15 @@ class Looked(NamedTuple):
 
 def clock(seconds: float) -> str:
     """A time of the day; of another day with its date."""
-    there = time.localtime(seconds)
+    there = time.localtime(bounded(seconds))
     is_today = time.localtime()[:3] == there[:3]
     return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", there)
 
 
 def seconds_of(text: str) -> Optional[float]:
     """A time in seconds since 1970, as Slurm prints it with or without `commands.IN_SECONDS`; `None` for none."""
-    return float(text) if text.isdecimal() else commands.moment(text)
+    told = number_of(text)
+    return commands.moment(text) if told is None else float(told)
 
 
 def jobs_in(shown: str) -> List[Job]:
@@ -101,7 +103,7 @@ def jobs_in(shown: str) -> List[Job]:
     found = []
     for line in shown.split("\n"):
         values = line.split("|")
-        if len(values) != len(FIELDS) + 1 or not commands.is_job_id(values[1]) or not values[0].isdecimal():
+        if len(values) != len(FIELDS) + 1 or not commands.is_job_id(values[1]) or number_of(values[0]) is None:
             continue
         number, ident, user, state, batch, host, nodes, start, requeue = values[:-1]
         is_single = bool(nodes) and not re.search(r"[\[,]", nodes)
@@ -256,11 +258,11 @@ def unknown(rows: Iterable[Sequence[str]], known: Collection[Tuple[str, int]], n
     """The records, as `commands.open_records` has them, of jobs that slurmctld does not know, and that are not new."""
     found = []
     for number, ident, user, state, submitted, ended in rows:
-        if ended.isdecimal() or not submitted.isdecimal() or now - int(submitted) < YOUNG_SECONDS:
+        if ended.isdecimal() or (at := number_of(submitted)) is None or now - at < YOUNG_SECONDS:
             continue
         # A number is given again when slurmctld has forgotten that it gave it.
-        if all(abs(at - int(submitted)) > 1 for one, at in known if one == number):
-            found.append(Open(ident, number, user, state.split(" ")[0], int(submitted)))
+        if all(abs(there - at) > 1 for one, there in known if one == number):
+            found.append(Open(ident, number, user, state.split(" ")[0], at))
     return found
 
 
@@ -299,8 +301,8 @@ def close(context: Context, jobs: Iterable[Tuple[str, int]]) -> None:
 
 def commented(rows: Iterable[Sequence[str]]) -> List[Open]:
     """The lost jobs whose records were ended, of rows that `commands.lost_records` has."""
-    return [Open(ident, number, user, state, int(submitted)) for number, ident, user, state, submitted, comment in rows
-            if comment == commands.LOST and submitted.isdecimal()]  # fmt: skip
+    return [Open(ident, number, user, state, at) for number, ident, user, state, submitted, comment in rows
+            if comment == commands.LOST and (at := number_of(submitted)) is not None]  # fmt: skip
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:

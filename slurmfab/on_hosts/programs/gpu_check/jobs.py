@@ -26,6 +26,7 @@ from typing import (
 )
 
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import number_of
 from slurmfab.on_hosts.agent.core.language import SYSTEM_PATH
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.programs.gpu_check.nodes import RESERVATION, idle_in
@@ -102,7 +103,7 @@ def queued_job(row: Sequence[str]) -> QueuedJob:
     """A job from the values of `FIELDS`."""
     number, state, user, partitions, count, needs, reason, name = row
     # A pending job may have a range as its number of nodes.
-    nodes = int(count.split("-")[0]) if count.split("-")[0].isdecimal() else 1
+    nodes = number_of(count.split("-")[0]) or 1
     return QueuedJob(number, state, user, tuple(partitions.split(",")), nodes, needs, reason, name)
 
 

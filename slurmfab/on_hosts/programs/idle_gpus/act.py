@@ -12,6 +12,7 @@ import time
 from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
 
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import number_of
 from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.programs import replaced_file, starting
@@ -75,8 +76,8 @@ def holders(context: Context) -> Iterator[Holder]:
     for row in commands.jobs(FIELDS, "--states=RUNNING").ask(context):
         number, _, user, account, qos, partition, nodes, batch, requeue, whole, comment = (one.strip() for one in row)
         note = notes.Note.read(comment)
-        if (note.nodes or note.text) and number.isdecimal() and nodes.isdecimal():
-            is_part = whole.isdecimal() and int(whole) > 0
+        if (note.nodes or note.text) and number.isdecimal() and number_of(nodes) is not None:
+            is_part = bool(number_of(whole))
             can_requeue = batch == "1" and requeue == "1"
             yield Holder(number, user, account, qos, partition, int(nodes), can_requeue, is_part, note)
 

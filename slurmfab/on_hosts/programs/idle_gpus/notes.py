@@ -11,6 +11,7 @@ import time
 from typing import Dict, NamedTuple, Optional, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
+from slurmfab.on_hosts.agent.client.amounts import bounded
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 
 SECONDS = 30.0  # time limit of a question to slurmctld
@@ -86,4 +87,4 @@ def write(context: Context, job: str, note: Note) -> None:
 
 def moment(when: float) -> str:
     """A time for people, as `2026-11-26 14:30`, in the host's zone."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(bounded(when)))

@@ -7,7 +7,7 @@ import re
 from typing import Dict, FrozenSet, Iterable, List, Mapping, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
-from slurmfab.on_hosts.agent.client.amounts import gpus_of
+from slurmfab.on_hosts.agent.client.amounts import gpus_of, number_of
 from slurmfab.on_hosts.agent.nodes.states import NodeState, state_of
 from slurmfab.on_hosts.programs.slurm_metrics.figures import MOST, OTHER, Figures, bounded, first, label
 
@@ -110,7 +110,7 @@ def collect_partitions(figures: Figures, shown: str) -> None:
 
 def integer(text: str) -> int:
     """A number that Slurm printed; 0 for anything else."""
-    return int(text) if text.isdecimal() else 0
+    return number_of(text) or 0
 
 
 FIELDS = ("JobArrayID", "State", "Partition", "Reason", "EligibleTime")
@@ -231,8 +231,9 @@ def parse(shown: str) -> Dict[Tuple[str, str], int]:
     section = ""
     for line in shown.split("\n"):
         name, _, value = line.strip().rpartition(":")
-        if value.strip().isdecimal():
-            found.setdefault((section, name.strip()), int(value))
+        amount = number_of(value.strip())
+        if amount is not None:
+            found.setdefault((section, name.strip()), amount)
         elif line.strip() and not line[0].isspace():
             # Numbers of further sections have names that those of a scheduler have, too.
             section = next((word for text, word in SECTIONS if line.startswith(text)), section and line)

@@ -7,6 +7,7 @@ import os
 import re
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
+from slurmfab.on_hosts.agent.client.amounts import number_of
 from slurmfab.on_hosts.programs.user_tools import limits, nodes
 from slurmfab.on_hosts.programs.user_tools.asking import Answer
 from slurmfab.on_hosts.programs.user_tools.findings import Finding, hint
@@ -90,7 +91,7 @@ def read(answers: Mapping[str, Answer], user: str, notes: List[Finding]) -> Clus
         user=user,
         enforced=enforced,
         version=".".join(config.get("SLURM_VERSION", "").strip().split(".")[:2]),
-        most_indices=int(most) if most.isdecimal() else 0,
+        most_indices=number_of(most) or 0,
         account_limits=account_limits(known.get("use", "")),
     )
 

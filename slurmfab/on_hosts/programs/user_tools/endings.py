@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from typing import Dict
 
+from slurmfab.on_hosts.agent.client.amounts import number_of
+
 STATES: Dict[str, str] = {
     "COMPLETED": "ended well",
     "OUT_OF_MEMORY": "out of memory",
@@ -53,7 +55,7 @@ command that signal 9 (SIGKILL) has killed')
 def codes(code: str) -> tuple[int, int]:
     """Exit code and signal in Slurm's form; 0 for what it does not say."""
     status, _, number = code.partition(":")
-    return (int(status) if status.isdecimal() else 0), (int(number) if number.isdecimal() else 0)
+    return number_of(status) or 0, number_of(number) or 0
 
 
 def known(number: int) -> bool:

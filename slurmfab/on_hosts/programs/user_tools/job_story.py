@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Dict, List, Mapping, Sequence
 
+from slurmfab.on_hosts.agent.client.amounts import bounded, moment_of
 from slurmfab.on_hosts.agent.client.commands import LOST, exit_code
 from slurmfab.on_hosts.programs.user_tools import asking, endings, reasons
 from slurmfab.on_hosts.programs.user_tools.asking import RECORDED_FIELDS, REMEMBERED_FIELDS
@@ -66,11 +67,11 @@ def story(now: Sequence[Mapping[str, str]], past: Sequence[Mapping[str, str]], c
 def of_job(job: Mapping[str, str], peak: str, clock: float) -> List[str]:
     """The lines about one attempt of a job. `peak`: the most memory that was measured; empty where it is not known."""
     state = job["State"].split(" ")[0]
-    submitted, end = number(job["Submit"]), number(job["End"])
+    submitted, end = moment_of(job["Submit"]), moment_of(job["End"])
     if job.get("AdminComment") == LOST:
         return ["Job %s: lost by a crash at %s; it did not run. Submit it again." % (job["JobID"], at(submitted))]
     has_nodes = job["NodeList"] not in NO_NODES and state not in ("PENDING", "REQUEUE_HOLD")
-    start = number(job["Start"]) if has_nodes else 0
+    start = moment_of(job["Start"]) if has_nodes else 0
     found = ["Job %s: %s" % (job["JobID"], state)]
     if start:
         found.append("  Waited %s, started %s on %s." % (length(start - submitted), at(start), job["NodeList"]))
@@ -91,14 +92,9 @@ def of_job(job: Mapping[str, str], peak: str, clock: float) -> List[str]:
     return found
 
 
-def number(text: str) -> int:
-    """A time in seconds since 1970; 0 for Slurm's words for none."""
-    return int(text) if text.isdecimal() else 0
-
-
 def at(seconds: int) -> str:
     """A time for people."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(bounded(seconds)))
 
 
 def length(seconds: float) -> str:

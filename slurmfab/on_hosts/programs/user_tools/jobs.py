@@ -107,5 +107,5 @@ def gpus(fields: dict[str, str]) -> int:
 
 def number(text: str) -> int:
     """The number that a text begins with, as in `1-4`; 0 if there is none."""
-    match = re.match(r"\d+", text, re.ASCII)
+    match = re.match(r"\d{1,18}", text, re.ASCII)
     return int(match[0]) if match else 0

@@ -28,7 +28,7 @@ class Node(NamedTuple):
     @property
     def scratch(self) -> int:
         """GB of scratch space that jobs can reserve, as the cluster file's `scratch` has it counted."""
-        found = re.search(r"(?:^|,)scratch:(?:\d+:)?(\d+)(?=[,(]|$)", self.gres)
+        found = re.search(r"(?:^|,)scratch:(?:\d+:)?(\d{1,18})(?=[,(]|$)", self.gres)
         return int(found[1]) if found else 0
 
     @property

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Dict, List, Mapping, Sequence, TextIO
 
-from slurmfab.on_hosts.agent.client.amounts import UNTYPED
+from slurmfab.on_hosts.agent.client.amounts import UNTYPED, bounded
 from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.programs.user_tools import hostnames, reasons
 from slurmfab.on_hosts.programs.user_tools.jobs import Job
@@ -130,7 +130,7 @@ def expected(start: float, now: float) -> str:
     left = max(0, int(start - now))
     units = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
     size, unit = next(((size, unit) for size, unit in units if left >= size), (1, "s"))
-    return "%s (in %d %s)" % (time.strftime("%Y-%m-%d %H:%M", time.localtime(start)), left // size, unit)
+    return "%s (in %d %s)" % (time.strftime("%Y-%m-%d %H:%M", time.localtime(bounded(start))), left // size, unit)
 
 
 def wrapped(text: str, width: int) -> List[str]:

@@ -23,7 +23,7 @@ WHOSE: Dict[str, Tuple[str, str]] = {
 _ASSOCIATION = r"ClusterName=\S* Account=(\S*) UserName=([^\s(]*)\S* Partition=(\S*)"
 _QOS = r"QOS=([^\s(]+)(?:\(\d+\))?"
 _WHO = r"([^\s(]*)(?:\((\d+)\))?"
-_AMOUNT = r"(N|\d+(?:\.\d+)?)\((\d+)(?:\.\d+)?\)"
+_AMOUNT = r"(N|\d{1,18}(?:\.\d{1,18})?)\((\d{1,18})(?:\.\d+)?\)"
 _SECTIONS = {"Account Limits": ACCOUNT, "User Limits": USER}
 _RESOURCES = {"cpu": "CPUs", "node": "nodes", "mem": "MiB of memory", "gres/gpu": "GPUs"}
 
@@ -101,7 +101,7 @@ def amounts(value: str, counted: str) -> Dict[str, int]:
     pairs = [(counted, value)] if counted else [part.split("=", 1) for part in value.split(",") if "=" in part]
     found = {}
     for name, text in pairs:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", text)
+        match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)([KMGTP]?)", text)
         if match:
             found[named(name)] = int(float(match[1]) * UNITS[match[2] or "M"])
     return found

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from slurmfab.on_hosts.agent.client.amounts import UNTYPED, clock, gpus_of, mebibytes_of, seconds_of
+from slurmfab.on_hosts.agent.client.amounts import UNTYPED, clock, gpus_of, mebibytes_of, number_of, seconds_of
 from slurmfab.on_hosts.programs.user_tools import sbatch_options
 from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, hint, warning
 from slurmfab.on_hosts.programs.user_tools.job_script import quoted
@@ -159,7 +159,7 @@ def value(given: Mapping[str, Setting], name: str) -> str:
 def number(given: Mapping[str, Setting], name: str) -> int:
     """The value of an option that is a number; 0 if it is not given."""
     text = value(given, name)
-    return int(text) if text.isdecimal() else 0
+    return number_of(text) or 0
 
 
 def node_range(text: str) -> Tuple[int, int]:
