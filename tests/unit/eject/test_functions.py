@@ -177,13 +177,17 @@ OPS, MORE HERE=STOP
 !carl, d.o@u HERE = NOPASSWD: ALL, !STOP
 """
 DOAS = "# who may\npermit nopass doug as root\npermit persist :wheels\npermit setenv { A B } 1004\ndeny eve\n"
-PASSWD = "root:x:0:0:::\nsyslog:x:104:110:::\nann:x:1001:100:::\nulf:x:1003:100:::\nuta:x:1004:100:::\nodd:x:a:b:::\n"
+PASSWD = (
+    "root:x:0:0:::\nsyslog:x:104:110:::\nann:x:1001:100:::\nulf:x:1003:100:::\nCarla:x:1005:100:::\n"
+    "cara2:x:1005:100:::\nuta:x:1004:100:::\nodd:x:a:b:::\n"
+)
 GROUP = "root:x:0:\nrooters:x:1500:\nusers:x:100:\n"
 
 
 RULED = [
     {"username": "root"}, {"usergroup": "sudo"}, {"username": "alma"}, {"username": "bea"}, {"usergid": 1500},
-    {"userid": 1003}, {"userid": 1999}, {"username": "d.o@u"},
+    {"userid": 1003}, {"userid": 1999}, {"username": "d.o@u"}, {"username": "CARLA"}, {"usergroup": "Domänen-Admins"},
+    {"nonunixgroup": "Domain Users"},
 ]  # fmt: skip
 """Whom these rules name, as cvtsudoers(1) says it in JSON with -e."""
 
@@ -199,7 +203,9 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
     tmp_path: Path, sudoers: str, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = [*RULED, *([{"username": "ALL"}] if "ALL ALL" in sudoers else [])]
-    told = json.dumps({"User_Specs": [{"User_List": named, "Host_List": [{"hostname": "ALL"}]}]}, indent=4)
+    told = json.dumps(
+        {"User_Specs": [{"User_List": named, "Host_List": [{"hostname": "ALL"}]}]}, indent=4, ensure_ascii=False
+    )
     monkeypatch.setattr(Context, "must", lambda *_, **__: told)  # STAND-IN for cvtsudoers, as below
     rules = {"/etc/sudoers": sudoers, "/etc/doas.conf": DOAS} if sudoers else {}
     context = write(tmp_path, **{"/etc/passwd": PASSWD, "/etc/group": GROUP, **rules})

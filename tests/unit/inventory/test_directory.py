@@ -37,6 +37,7 @@ def test_the_least_is_a_server_a_base_and_an_authority() -> None:
         (LEAST + ", bind_dn: 'cn=x'", "belong together"),
         (LEAST + ", groups: ['a,b']", "not the name of a group"),
         (LEAST + ", options: {ldap_tls_reqcert: never}", "slurmfab writes this line itself"),
+        (LEAST + ", options: {ldap_backup_uri: 'ldap://x'}", "servers are named by the key servers"),
         (LEAST + ", options: {override_gid: '27'}", "users have other numbers than those"),
         (LEAST + ", options: {ldap_schema: AD}", "users have other numbers than those"),
         (LEAST + ", options: {ldap_auth_disable_tls_never_use_in_production: 'true'}", "is no option"),

@@ -33,6 +33,8 @@ def sssd_conf_is_slurmfabs(cluster: Cluster) -> Complaints:
     for option, value in cluster.directory.sssd.options.items():
         if option in _WRITTEN:
             yield ("directory", "sssd", "options", option), "slurmfab writes this line itself; another key is for it"
+        elif option.endswith("_uri") or option.startswith("dns_discovery"):
+            yield ("directory", "sssd", "options", option), "servers are named by the key servers, which are encrypted"
         elif _OTHER_NUMBERS & {option, f"{option}: {value.lower()}"}:
             yield (
                 ("directory", "sssd", "options", option),
