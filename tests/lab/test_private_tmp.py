@@ -53,6 +53,8 @@ def test_jobs_when_the_file_says_so_then_have_directories_of_their_own(private: 
     assert private.lab.deploy()["steps"] == []
     assert private.check() == "two jobs have separate /tmp directories, removed at their end"
     assert private.lab.on("n1", "stat -c '%U %a' /var/lib/slurm/private") == "root 755"
+    # The job that proves a deployment writes into the /tmp of its own.
+    assert private.lab.on("n1", "find /tmp /var/lib/slurm/private -name 'slurmfab-check*' | wc -l") == "0"
 
 
 def test_other_directories_are_had_where_the_installed_slurm_knows_them(private: Private) -> None:

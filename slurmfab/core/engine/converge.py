@@ -211,7 +211,8 @@ def compare_host(run: Run, host: str, wanted: Sequence[tuple[Phase, Resource]]) 
     outcomes = request_apply(run, host, [resource for _, resource in wanted], dry_run=True)
     by_phase = grouped((phase.name, outcome) for (phase, _), outcome in zip(wanted, outcomes, strict=True))
     seconds = time.monotonic() - begun
-    return tuple(Step(name, host, tuple(outcomes), seconds, run.at(begun)) for name, outcomes in by_phase.items())
+    steps = (Step(name, host, tuple(outcomes), seconds, run.at(begun)) for name, outcomes in by_phase.items())
+    return tuple(drift.left_out(step) if step.differs else step for step in steps)
 
 
 def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tuple[str, ...] | None = None) -> None:

@@ -83,7 +83,7 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
         return "" if is_follower or is_wanted_change else kind
 
     return [
-        *(step if step.host in new or not step.differs else with_kinds(left_out(step), kind_on) for step in steps),
+        *(step if step.host in new or not step.differs else with_kinds(step, kind_on) for step in steps),
         *other_hardware(plan_input, {step.host for step in steps}),
     ]
 
