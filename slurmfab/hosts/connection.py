@@ -416,18 +416,23 @@ def explained_gateway(error: HostError) -> Unreachable:
     return Unreachable(error.host, f"the jump host cannot be used: {error.reason}")
 
 
+def place_of(route: Route) -> str:
+    """Where SSH connects to, for a sentence that begins with the host."""
+    return f"{'its' if route.address == route.host else route.address} port {route.port}"
+
+
 def undecided(route: Route) -> Unreachable:
     """The error for an sshd that neither accepts nor refuses a login in time."""
     return Unreachable(
         route.host,
-        f"SSH login timed out: {route.address} port {route.port} neither accepted nor refused {route.user}. "
+        f"SSH login timed out: {place_of(route)} neither accepted nor refused {route.user}. "
         "Something on the host hangs: a user database (LDAP), PAM, or a home directory on a dead file server.",
     )
 
 
 def refused_login(error: Exception, route: Route, message: str = "") -> LoginRefused:
     """The error of a refused login, without a usable or accepted key, and what sshd sent to the user."""
-    where = f"{route.address} port {route.port}"
+    where = place_of(route)
     port = "" if route.port == SSH_PORT else f"-p {route.port} "
     install = f"ssh-copy-id {port}{route.user}@{route.address}"
     if NO_KEY in str(error):
@@ -452,7 +457,7 @@ def refused_keys(error: Exception, route: Route, message: str, install: str) -> 
     """
     others = ", ".join(route.keys) or "the default keys in ~/.ssh"
     offered = f"the key {route.key}" if route.key else f"the keys of the SSH agent and {others}"
-    what = f"{route.address} port {route.port} refused the login of {route.user} with {offered}"
+    what = f"{place_of(route)} refused the login of {route.user} with {offered}"
     another = "name another user or key (--user and --key at first contact, ssh in the cluster file)"
     words = harmless(" ".join(message.split()))[:MOST_SAID].rstrip(".")
     said = f" It said: {words}." if words else ""
@@ -480,7 +485,7 @@ def refused_keys(error: Exception, route: Route, message: str, install: str) -> 
 
 def explained(error: Exception, route: Route, message: str = "") -> Unreachable:  # noqa: PLR0911 - one for each cause
     """The error for a failed connection: why it failed, and what to try; arguments as for `refused_login`."""
-    where = f"{route.address} port {route.port}"
+    where = place_of(route)
     if isinstance(error, paramiko.AuthenticationException) or NO_KEY in str(error):
         return refused_login(error, route, message)
     if isinstance(error, socket.gaierror):

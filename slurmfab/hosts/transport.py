@@ -403,9 +403,8 @@ class SshTransport:
         if code == NO_APT:
             raise PythonMissing(host, "it has neither python3 nor apt-get to install it (docs/supported.md).")
         if code != 0:
-            raise PythonMissing(
-                host, f"python3 is missing and cannot be installed: {output.splitlines()[-1:] or code}."
-            )
+            why = output.splitlines()[-1] if output else f"exit code {code}"
+            raise PythonMissing(host, f"python3 is missing and cannot be installed: {why}.")
 
     def host_key(self, host: str) -> tuple[str, str] | None:
         """The public SSH host key that a host showed: its type, and itself in base64; `None` for none yet."""

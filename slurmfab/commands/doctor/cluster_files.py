@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -67,7 +68,10 @@ def in_git(path: Path) -> Iterator[Finding]:
     directory = str(path.absolute().parent)
     if ask_git(directory, "rev-parse", "--is-inside-work-tree") is None:
         text = f"{path} is in no repository, so nobody sees what it was before."
-        yield warning("git", text, "Repair: git init; git add configs fabfile.py; git commit")
+        place = Path(directory).parent if Path(directory).name == fabfile.DIRECTORY else Path(directory)
+        found = [one for one in (fabfile.DIRECTORY, "fabfile.py") if (place / one).exists()]
+        adds = " ".join(found if place != Path(directory) else names)
+        yield warning("git", text, f"Repair: cd {shlex.quote(str(place))}; git init; git add {adds}; git commit")
         return
     changed = [f"{name} {word}" for name in names if (word := uncommitted(directory, name))]
     if changed:

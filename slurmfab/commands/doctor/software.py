@@ -103,17 +103,21 @@ def disk(directory: Path) -> Iterator[Finding]:
         yield ok("disk", text)
 
 
+UNKNOWN_CLOCK = "this machine does not say whether a time service keeps it right (timedatectl)."
+
+
 def clock() -> Iterator[Finding]:
     """Yield whether a time service keeps this machine's clock right."""
     repair = "Run a time service, for example: apt install chrony"
     try:
         said = subprocess.run(SYNCHRONIZED, capture_output=True, text=True, timeout=SECONDS, check=False)
     except (OSError, subprocess.SubprocessError):
-        yield ok("clock", "this machine does not say whether a time service keeps it right")
+        yield warning("clock", UNKNOWN_CLOCK, repair)
         return
     answer = said.stdout.strip()
     if answer == "no":
         yield warning("clock", "no time service keeps this machine's clock right.", repair)
+    elif answer == "yes":
+        yield ok("clock", "kept right by a time service")
     else:
-        text = "kept right by a time service" if answer == "yes" else "this machine does not say how it is kept right"
-        yield ok("clock", text)
+        yield warning("clock", UNKNOWN_CLOCK, repair)

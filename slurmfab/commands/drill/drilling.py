@@ -126,7 +126,8 @@ def listed(known: Inventory, width: int) -> list[str]:
     for one in DRILLS.values():
         whys = {host: why_not_by_file(known, one, host) for host in hosts_for(known.cluster, one)}
         is_here = not all(whys.values())
-        rows.append((one.name, one.where, one.what, "yes" if is_here else f"no: {reasons(whys)}"))
+        unless = f", unless it is {one.unless}" if one.unless else ""
+        rows.append((one.name, one.where, one.what, f"yes{unless}" if is_here else f"no: {reasons(whys)}"))
     return table(rows, width)
 
 

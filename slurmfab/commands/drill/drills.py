@@ -56,6 +56,7 @@ class Drill(NamedTuple):
     alerts: tuple[str, ...]  # the alert rules about it
     advice: str  # what to set where it is noticed late or not at all
     why_not: Callable[[Inventory, str], str] = lambda _known, _host: ""  # why the cluster file or lock excludes it
+    unless: str = ""  # on which hosts it is refused, which only they can tell
 
 
 def seconds_in(cluster: Cluster, key: str, default: int) -> int:
@@ -260,10 +261,12 @@ DRILLS: Mapping[str, Drill] = {
         Drill(
             "clock", f"the clock of a node is {TOO_LATE} s fast, so that munge refuses its credentials", ON_NODE,
             lambda *_: Script(AHEAD, BACK), by_ping, by_ping, ("HostClockWrong", "SlurmNodeDown"), SOONER,
+            unless="a container",
         ),
         Drill(
-            "spool", "slurmd's spool directory is full", ON_NODE,
+            "spool", "slurmd's spool directory has half of the room left that the health check wants", ON_NODE,
             spool, by_health, by_health, ("DiskFull", *DRAINED), WITH_HEALTH,
+            unless="a container whose spool directory is no file system of its own",
         ),
         Drill(
             "gpu", "the device file of a GPU is gone; the GPU itself is not touched", ON_NODE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import socket
 import sys
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,7 +188,7 @@ def changes_text(one: Record) -> str:
     """What a run changed, in brief: `slurm.conf on ctl,n[1-3]; 4 services`."""
     done = [(step.host, outcome) for step in one.steps for outcome in step.with_status(CHANGED)]
     hosts_of: dict[str, list[str]] = {}
-    counts = Counter[str]()
+    counted: dict[str, tuple[dict[str, None], dict[str, None]]] = {}  # by kind, the names and the hosts
     acts: dict[str, list[str]] = {}
     entries: dict[str, None] = {}
     for host, outcome in done:
@@ -200,12 +199,16 @@ def changes_text(one: Record) -> str:
             for file in files:
                 hosts_of.setdefault(file, []).append(host)
         elif kind in COUNTED_KINDS:
-            counts[kind] += 1
+            names, hosts = counted.setdefault(kind, ({}, {}))
+            names[name], hosts[host] = None, None
         else:
             entries.update(accounts_of(outcome))
     files_on = grouped((frozenset(hosts), file) for file, hosts in hosts_of.items())
     parts = [f"{', '.join(files)} on {fold(hosts)}" for hosts, files in files_on.items()]
-    parts += [f"{count} {COUNTED_KINDS[kind][count != 1]}" for kind, count in counts.items()]
+    parts += [
+        f"{len(names)} {COUNTED_KINDS[kind][len(names) != 1]} on {fold(hosts)}"
+        for kind, (names, hosts) in counted.items()
+    ]
     parts += [f"{word}: {fold(names)}" for word, names in acts.items()]
     parts += [f"accounting: {', '.join(entries)}"] if entries else []
     cut_off = dict.fromkeys(step.host for step in one.steps if step.with_status(UNKNOWN))

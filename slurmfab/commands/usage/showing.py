@@ -307,8 +307,17 @@ def plain(when: str) -> str:
 def main_table(usage: Usage, by: Sequence[str], rows: Sequence[Row], paint: Paint) -> list[str]:
     """The table by keys, with its sum, and what it cannot tell."""
     has_gpus = usage.tracks_gpus or usage.total.gpu_seconds > 0
-    gpus = ("GPU HOURS", "SHARE", "GPU BUSY") if has_gpus else ()
-    header = (*(key.upper() for key in by), "JOBS", "CPU HOURS", "SHARE", *gpus, "CPU USED", "MEMORY USED", "MEAN WAIT")
+    gpus = ("GPU HOURS", "OF GPUS", "GPU BUSY") if has_gpus else ()
+    header = (
+        *(key.upper() for key in by),
+        "JOBS",
+        "CPU HOURS",
+        "OF CPUS",
+        *gpus,
+        "CPU USED",
+        "MEMORY USED",
+        "MEAN WAIT",
+    )
     total = Row(("all", *("" for _ in by[1:])), usage.total)
     cells = [cells_of(usage, row, has_gpus=has_gpus) for row in (*rows[:MOST_ROWS], total)]
     lines = colour_table(header, cells, paint, [*[""] * (len(cells) - 1), BOLD])
@@ -378,7 +387,7 @@ def waits_table(usage: Usage, paint: Paint) -> list[str]:
 def wait_cells(one: Wait) -> tuple[str, ...]:
     """The cells of a job that waited."""
     who = (one.job, one.user, one.account, one.partition, str(one.gpus or "-"))
-    return (*who, clock(one.seconds), "has begun" if one.started else "waits still")
+    return (*who, clock(one.seconds), "started" if one.started else "waits still")
 
 
 def rest(count: int) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slurmfab.base.answers import checked_object, values
-from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.logs import evidence
 from slurmfab.on_hosts.agent.logs.evidence import EVENT_FIELDS, MEMORY_FIELDS, RECORD_FIELDS
 
@@ -130,3 +130,25 @@ def test_dependencies_when_they_name_jobs_then_these_are_found(texts: list[str],
 def test_names_when_uids_are_asked_for_then_unknown_ones_are_empty(root: Path) -> None:
     found = evidence.read({"op": "evidence", "uids": ["0", "4294967294"]}, Controller(root))
     assert found == {"names": {"0": "root", "4294967294": ""}}
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("sacct --allusers --duplicates --jobs=12 did not end within 30 s", "sacct did not end within 30 s"),
+        (
+            "sacct -j 12 ended with exit code 1: sacct: error: slurmdbd: Connection refused",
+            "slurmdbd: Connection refused",
+        ),
+        ("sacct -j 12 ended with exit code 1: no message", "1: no message"),
+        ("sacct is not installed", "sacct is not installed"),
+    ],
+)
+def test_a_question_when_it_fails_then_the_reason_is_told_without_the_command_line(error: str, told: str) -> None:
+    answer: dict[str, Any] = {"missing": []}
+
+    def fail() -> None:
+        raise ResourceFailed(error)
+
+    evidence.attempt(answer, "slurmdbd", fail)
+    assert answer["missing"] == [["slurmdbd", told]]

@@ -73,7 +73,16 @@ def test_a_directory_when_not_writable_then_is_a_failure(path: Path, monkeypatch
 def test_a_cluster_file_when_in_no_repository_then_git_is_recommended(path: Path) -> None:
     found = next(iter(cluster_files.in_git(path)))
     assert found.state == WARNING
-    assert "git init" in found.text
+    assert f"cd {path.parents[1]}; git init; git add configs; git commit" in found.text
+
+
+def test_a_repository_when_it_is_recommended_then_only_what_is_there_is_added(path: Path, tmp_path: Path) -> None:
+    (path.parents[1] / "fabfile.py").touch()
+    assert "git add configs fabfile.py; git commit" in next(iter(cluster_files.in_git(path))).text
+    other = tmp_path / "elsewhere" / "lab.yaml"
+    other.parent.mkdir()
+    other.touch()
+    assert f"cd {other.parent}; git init; git add lab.yaml; git commit" in next(iter(cluster_files.in_git(other))).text
 
 
 def test_a_cluster_file_when_in_a_repository_then_what_is_not_committed_is_named(path: Path) -> None:

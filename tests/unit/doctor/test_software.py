@@ -45,7 +45,7 @@ def test_a_disk_when_little_is_free_then_is_told(
     assert only(software.disk(tmp_path / "configs")).state == state
 
 
-@pytest.mark.parametrize(("answer", "state"), [("yes", OK), ("no", WARNING), ("", OK)])
+@pytest.mark.parametrize(("answer", "state"), [("yes", OK), ("no", WARNING), ("", WARNING)])
 def test_a_clock_when_no_service_keeps_it_then_is_told(
     monkeypatch: pytest.MonkeyPatch, answer: str, state: str
 ) -> None:
@@ -55,7 +55,8 @@ def test_a_clock_when_no_service_keeps_it_then_is_told(
 
 def test_a_clock_when_the_machine_has_no_timedatectl_then_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(software, "SYNCHRONIZED", ("no-such-program",))
-    assert "does not say" in only(software.clock()).text
+    found = only(software.clock())
+    assert (found.state, "does not say" in found.text) == (WARNING, True)
 
 
 def test_a_terminal_when_it_is_not_utf_8_then_a_locale_is_the_repair() -> None:

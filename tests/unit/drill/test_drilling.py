@@ -309,6 +309,7 @@ def test_drills_are_listed_with_why_they_are_not_for_this_cluster() -> None:
     assert all(name in text for name in DRILLS)
     assert "no: n[1-4]: has no GPU in the lock" in text
     assert "no: c1: the cluster file names one controller" in text
+    assert "yes, unless it is a container" in next(line for line in text.splitlines() if line.startswith("clock "))
 
 
 def test_names_that_are_none_are_refused_with_those_that_there_are() -> None:

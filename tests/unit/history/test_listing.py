@@ -65,10 +65,14 @@ def leave(folder: Path, number: int = 0, *, is_unfinished: bool = False, **more:
         ([changed("names", "n1", "block:/etc/hosts#hosts")], "hosts on n1"),
         (
             [changed("slurmd", "n1", "service:slurmd"), changed("munge", "n2", "file:/k/munge.key", "service:munge")],
-            "munge.key on n2; 2 services",
+            "munge.key on n2; 2 services on n[1-2]",
         ),
-        ([changed("slurmd", "n1", "service:slurmd")], "1 service"),
-        ([changed("packages", "n1", "packages:slurmd,munge")], "1 installation of packages"),
+        ([changed("slurmd", "n1", "service:slurmd")], "1 service on n1"),
+        ([changed("packages", "n1", "packages:slurmd,munge")], "1 installation of packages on n1"),
+        (
+            [changed("users", host, "group:ann", "user:ann", "group:bob", "user:bob") for host in ("c1", "n1", "n2")],
+            "2 groups on c1,n[1-2]; 2 users on c1,n[1-2]",
+        ),
         ([changed("drain", "c1", "node-drain:n1,n2")], "drained: n[1-2]"),
         ([changed("undo", "n1", "restored:/etc/slurm/slurm.conf", "absent:/etc/x")], "slurm.conf, x on n1"),
         ([changed("slurmd", "n1", "service:slurmd", status="failed")], "nothing changed"),

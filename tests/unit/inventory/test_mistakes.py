@@ -8,6 +8,8 @@ import pytest
 
 from slurmfab.base.errors import ClusterFileError
 from slurmfab.cluster.inventory import loading
+from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.values import may_be_left_out
 
 TOP = "cluster: titanic\ncontrollers: ctl\n"
 SMALL = TOP + "nodes:\n  - hosts: n[1-4]\n"
@@ -236,3 +238,44 @@ def test_a_cluster_file_when_people_write_it_so_then_it_is_said_what_to_write(mi
 
     assert set(found) == set(wanted), found
     assert [line for line, words in wanted.items() if not re.search(words, found[line])] == [], found
+
+
+def taken(line: str) -> object:
+    """What a line is taken for: a value of the cluster's, or what is told about it."""
+    try:
+        key = line.partition(":")[0]
+        return getattr(
+            loading.parse(SMALL + "database: ctl\n" * (not line.startswith("database")) + line, "c.yaml"), key
+        )
+    except ClusterFileError as error:
+        return error.complaints
+
+
+TRUE_OR_FALSE = [
+    str(field.validation_alias or name)
+    for name, field in Cluster.model_fields.items()
+    if field.annotation is bool or may_be_left_out(field.annotation)
+]
+
+
+@pytest.mark.parametrize("key", TRUE_OR_FALSE)
+def test_a_key_that_may_be_true_when_another_word_is_written_then_it_means_the_same(key):
+    yes, no = (
+        [taken(f"{key}: {word}\n") for word in words] for words in (("true", "yes", "On"), ("false", "no", "OFF"))
+    )
+
+    assert yes[1:] == [yes[0]] * 2
+    assert no[1:] == [no[0]] * 2
+    assert no[0] in (None, False)
+    assert yes[0] is not None
+
+
+@pytest.mark.parametrize("key", ["private_tmp", "monitoring", "health", "drift", "gpu_checks"])
+def test_a_mapping_that_needs_no_key_when_it_is_true_then_it_has_its_defaults(key):
+    assert taken(f"{key}: true\n") == taken(f"{key}: {{}}\n")
+
+
+def test_a_mapping_that_needs_a_key_when_it_is_true_then_its_keys_are_told():
+    (told_of_it,) = taken("jupyter: true\n")
+
+    assert "true is not enough; its keys are host, " in told_of_it

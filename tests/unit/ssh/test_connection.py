@@ -123,6 +123,11 @@ def test_a_failed_connection_is_told_in_words(error: Exception, kind: type, word
     assert words in told.reason
 
 
+def test_a_host_that_goes_by_its_address_when_it_is_off_then_that_is_told_once() -> None:
+    told = explained(ConnectionRefusedError(), Route("10.0.0.1", "10.0.0.1", "admin"))
+    assert str(told).startswith("10.0.0.1: nothing listens at its port 22.")
+
+
 @pytest.mark.parametrize(
     ("route", "offered"),
     [

@@ -86,11 +86,12 @@ def test_csv_quotes_cells_and_has_a_row_for_each_key() -> None:
 def test_the_text_has_hours_waits_idle_gpus_and_no_control_characters() -> None:
     text = shown(usage())
     assert "minerva, 2026-11-01 00:00 +0100 to 2026-11-02 00:00 +0100" in text
-    assert "ann   3     3.00       15.0 %  1.00       50.0 %" in text
+    assert "USER  JOBS  CPU HOURS  OF CPUS  GPU HOURS  OF GPUS  GPU BUSY" in text
+    assert "ann   3     3.00       15.0 %   1.00       50.0 %" in text
     assert "7_1  ann   physics  gpu        1     1.00       running  hardly any CPU time" in text
     assert NO_GPU_USE in text
     assert "\x1b" not in text
-    assert "00:03:20  has begun" in text
+    assert "00:03:20  started" in text
 
 
 def test_the_text_says_that_gpus_are_not_counted_or_that_nothing_ran() -> None:

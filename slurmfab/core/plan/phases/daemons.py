@@ -68,7 +68,7 @@ def runs_slurmctld(plan_input: PlanInput, host: str) -> bool:
     return host in plan_input.facts and plan_input.facts[host].services.get("slurmctld") == "active"
 
 
-def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
+def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:  # noqa: PLR0911 - one for each way
     """A sentence on daemons of these hosts that restart or reconfigure for changed files; empty for none."""
     files = {difference.file for difference in plan_input.differences}
     if not files:
@@ -78,6 +78,8 @@ def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
     there = [host for host in hosts if plan_input.is_compute_node(host)] or fetching
     nodes = f"slurmd on {fold(there)}" if there else "no slurmd"
     controllers = f"slurmctld on {fold(plan_input.cluster.controllers)}"
+    if plan_input.ends_slurm:
+        return f"{controllers} and {nodes} stop, and do not start again."
     if starts_last(plan_input):
         return f"{controllers} stops, {nodes} restarts, and slurmctld starts again."
     if must_stop(plan_input):

@@ -91,7 +91,10 @@ def attempt(answer: Dict[str, Any], what: str, work: Callable[[], None]) -> None
         work()
     except ResourceFailed as error:
         if what not in dict(answer["missing"]):
-            answer["missing"].append([what, str(error).rpartition("error: ")[2][-SHOWN:]])
+            # The program's own words; of one that did not end, its name without its arguments.
+            silent = re.fullmatch(r"(\S+) .*(did not end within .*)", str(error), re.DOTALL)
+            said = " ".join(silent.groups()) if silent else str(error).rpartition(" ended with exit code ")[2]
+            answer["missing"].append([what, said.rpartition("error: ")[2][:SHOWN]])
 
 
 def of_memory(request: Mapping[str, Any], context: Context, answer: Dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from support import MUNGE_KEY, cluster, plan_input, prepared
 
 from slurmfab.commands.history.rollback.plan_input import PHASES, RollbackInput
 from slurmfab.commands.history.rollback.undo_state import SavedFile, SavedService, UndoState
+from slurmfab.core.plan.phases.daemons import renewal
 from slurmfab.core.plan.plan import make_plan
 from slurmfab.on_hosts.agent.kinds import KINDS
 
@@ -329,3 +330,10 @@ def test_files_when_they_took_the_place_of_links_then_the_links_come_back() -> N
     assert dict(wanted.files)["slurm.conf"] == BEFORE
     assert planned(wanted, "c1")["slurm.conf"] == [f"restored:{CONF}"]
     assert planned(wanted, "n1")["slurm.conf"] == [f"restored:{CONF}"]
+
+
+def test_a_rollback_to_before_there_was_a_slurm_conf_then_says_that_daemons_do_not_start_again() -> None:
+    wanted = rollback({host: UndoState((absent(CONF),)) for host in HOSTS})
+    assert wanted.ends_slurm
+    assert renewal(wanted, HOSTS) == "slurmctld on c1 and slurmd on n[1-2] stop, and do not start again."
+    assert not rollback({host: UndoState((text(CONF, BEFORE),)) for host in HOSTS}).ends_slurm
