@@ -63,6 +63,7 @@ def settings(plan_input: PlanInput) -> dict[str, Any]:
         "cluster": cluster.name,
         "controllers": list(cluster.controllers),
         "accounting": cluster.has_accounts,
+        "needs_account": cluster.enforces_accounts,
         "records": cluster.database is not None,
         "containers": list(cluster.container_ways),
     }

@@ -108,7 +108,9 @@ _NOUNS = {
     "license": "licences", "billing": "billing units", "bb": "burst buffer", "energy": "energy",
     "unknown": "resources",
 }  # fmt: skip
-_OF = {"QOS": "the QOS of the job or of its partition", "Assoc": "your account", None: "your account"}
+_QOS = "the QOS of the job or of its partition"
+_OF = {"QOS": _QOS, "Assoc": "your account (or your own limit in it)", None: "your account"}
+_BY = {"QOS": _QOS, "Assoc": "your own limit in its account", None: "your account"}  # of limits of one user or job
 
 
 def explained(reason: str, job: str = "JOBID") -> str:
@@ -130,6 +132,8 @@ def filled(sentence: str, job: str, rest: str = "") -> str:
 def of_limit(limit: Match[str]) -> str:
     """The sentence about one of Slurm's limits, from the parts of its name."""
     noun, of, per, time = _NOUNS[limit["what"].lower()], _OF[limit["of"]], limit["per"], limit["time"]
+    if limit["kind"] != "Grp":
+        of = _BY[limit["of"]]
     if limit["kind"] == "Min":
         return "It asks for less than %s wants (%s): submit it with more." % (of, noun)
     if limit["kind"] == "Grp":

@@ -125,6 +125,9 @@ def state(
     there = nodes.read_partitions(answers["partitions"].text)
     mine = jobs.with_lost(jobs.read(rows), rows, lost_jobs.boots_in(one.fields for one in found), time.time())
     notes = []
+    if settings.get("needs_account") and not answers["associations"].code and not answers["associations"].text.strip():
+        whose = "You are" if person.is_caller else "%s is" % person.name
+        notes.append("%s in no account of this cluster, and jobs need one; %s." % (whose, reasons.ASK))
     if answers["nodes"].code and "denied" not in answers["nodes"].trouble:
         notes.append("Slurm tells nothing about nodes (%s)." % answers["nodes"].trouble)
     if has_accounts and any(answers[name].code for name in ("associations", "qos")):

@@ -10,15 +10,31 @@ from slurmfab.on_hosts.agent.client.amounts import NONE, UNITS
 USER, ACCOUNT, ALL = "user", "account", "all"
 """Whose use is limited: of the user, of the user's account, or of all users."""
 
+QUEUED = "jobs in the queue"
 WHOSE: Dict[str, Tuple[str, str]] = {
     "MaxTRESPU": (USER, ""),
     "MaxJobsPU": (USER, "jobs"),
+    "MaxSubmitJobsPU": (USER, QUEUED),
     "MaxTRESPA": (ACCOUNT, ""),
     "MaxJobsPA": (ACCOUNT, "jobs"),
+    "MaxSubmitJobsPA": (ACCOUNT, QUEUED),
     "GrpTRES": (ALL, ""),
     "GrpJobs": (ALL, "jobs"),
+    "GrpSubmitJobs": (ALL, QUEUED),
 }
 """The limits of QOS that hold jobs back until others have ended: whose use counts, and of what if that has no name."""
+
+OF_ASSOCIATIONS: Dict[str, str] = {
+    "GrpTRES": "%s",
+    "GrpTRESRunMins": "minutes of %s by running jobs",
+    "GrpTRESMins": "minutes of %s",
+    "GrpWall": "minutes of run time",
+    "GrpJobs": "jobs",
+    "MaxJobs": "jobs",
+    "GrpSubmitJobs": QUEUED,
+    "MaxSubmitJobs": QUEUED,
+}
+"""Those of accounts, and of users in them, by scontrol's names: what is counted, for people."""
 
 _ASSOCIATION = r"ClusterName=\S* Account=(\S*) UserName=([^\s(]*)\S* Partition=(\S*)"
 _QOS = r"QOS=([^\s(]+)(?:\(\d+\))?"
@@ -173,10 +189,13 @@ def of_associations(records: Iterable[Record], user: str, accounts: Iterable[str
             continue
         where = "in account %s" % record.account if record.user else "in all"
         whose = USER if record.user else ACCOUNT
-        for name, counted in (("GrpTRES", ""), ("GrpJobs", "jobs")):
+        for name, counted in OF_ASSOCIATIONS.items():
+            if name.startswith("Max") and not record.user:
+                continue  # of each user of the account, whose own record has it, too
             for resource, (limit, used) in record.counted.get(name, {}).items():
                 if limit is not None:
-                    yield Limit(whose, record.account, where, counted or named(resource), used, limit)
+                    what = counted % named(resource) if "%s" in counted else counted
+                    yield Limit(whose, record.account, where, what, used, limit)
 
 
 def of_named_qos(

@@ -258,3 +258,13 @@ class Terminal(io.StringIO):
 )
 def test_colours_are_for_terminals_that_want_them(out: io.StringIO, environment: dict[str, str], is_on: bool) -> None:
     assert showing.Paint(out, environment)("x", showing.BOLD) == ("\033[1mx\033[0m" if is_on else "x")
+
+
+def test_a_user_without_an_account_when_jobs_need_one_then_is_told_so() -> None:
+    known = {"cluster": "titanic", "accounting": True, "needs_account": True}
+    nothing = {**ANSWERS, "associations": Answer(0, "", "")}
+    assert shown(state.state(ADA, nothing, (), known))[-1] == (
+        "You are in no account of this cluster, and jobs need one; ask your administrators."
+    )
+    assert "no account" not in "\n".join(shown(state.state(ADA, ANSWERS, (), known)))
+    assert "no account" not in "\n".join(shown(state.state(ADA, nothing, (), {**known, "needs_account": False})))

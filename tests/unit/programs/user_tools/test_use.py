@@ -83,6 +83,25 @@ def test_limits_of_accounts_are_those_of_the_user_and_of_the_account() -> None:
     assert list(use.of_associations(records, "ada", ["maths"])) == []
 
 
+def test_limits_of_an_association_when_they_can_hold_a_job_then_all_are_told() -> None:
+    shown = """\
+ClusterName=lab Account=physics UserName= Partition= Priority=0 ID=3
+    GrpJobs=N(2) GrpSubmitJobs=50(3) GrpWall=600(12.50)
+    GrpTRES=cpu=N(2) GrpTRESMins=cpu=1000(40),mem=N(9) GrpTRESRunMins=gres/gpu=500(20)
+    MaxJobs=9(2) MaxSubmitJobs=N(3)
+ClusterName=lab Account=physics UserName=ada(4001) Partition= Priority=0 ID=6
+    MaxJobs=1(1) MaxJobsAccrue=N(0) MaxSubmitJobs=4(1) MaxWallPJ=
+"""
+    assert [one.text for one in use.of_associations(use.read(shown), "ada", ["physics"])] == [
+        "Account physics: using 20/500 minutes of GPUs by running jobs allowed in all",
+        "Account physics: using 40/1000 minutes of CPUs allowed in all",
+        "Account physics: using 12/600 minutes of run time allowed in all",
+        "Account physics: using 3/50 jobs in the queue allowed in all",
+        "Using 1/1 jobs allowed in account physics",
+        "Using 1/4 jobs in the queue allowed in account physics",
+    ]
+
+
 @pytest.mark.parametrize("shown", ["", "Current Association Manager state\n\nNo QOS\n", "slurm_load: error\n"])
 def test_without_accounting_nothing_is_counted(shown: str) -> None:
     assert use.read(shown) == ()
