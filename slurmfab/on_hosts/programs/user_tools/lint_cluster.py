@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, Iterator, List, Mapping, Tuple
+from typing import Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client.amounts import UNTYPED, clock, mebibytes_of, number_of, seconds_of, tres_of
 from slurmfab.on_hosts.agent.core.listing import listed
@@ -129,6 +129,8 @@ def check(wanted: Wanted, cluster: Cluster) -> List[Finding]:
         partition = cluster.partition(name)
         if partition is None:
             found.append(no_partition(name, wanted, cluster))
+            likely = cluster.partition(meant(name, cluster.usable()))
+            found += [one for one in in_partition(wanted, cluster, likely) if one.severity == "error"] if likely else []
         else:
             by_partition.append(in_partition(wanted, cluster, partition))
     # A job that names several partitions runs in whichever has room first.
@@ -136,10 +138,15 @@ def check(wanted: Wanted, cluster: Cluster) -> List[Finding]:
     return found + best
 
 
+def meant(name: str, usable: Sequence[str]) -> str:
+    """The partition that a name of none stands for; empty if that is not clear."""
+    return nearest(name, set(usable)) or (usable[0] if len(usable) == 1 else "")
+
+
 def no_partition(name: str, wanted: Wanted, cluster: Cluster) -> Finding:
     """A finding for a name that is no partition's."""
     usable = cluster.usable()
-    near = nearest(name, set(usable)) or (usable[0] if len(usable) == 1 else "")
+    near = meant(name, usable)
     text = 'there is no partition "%s"; there is %s' % (name, listed(usable))
     return error(wanted.line("partition"), "partition", text, directive("partition", near) if near else "")
 
@@ -151,6 +158,7 @@ def in_partition(wanted: Wanted, cluster: Cluster, partition: Partition) -> List
     sizes = [
         *node_count(wanted, partition, nodes), *processors(wanted, partition, nodes),
         *memory(wanted, partition, nodes), *gpus(wanted, cluster, partition, nodes),
+        *temporary(wanted, partition, nodes),
     ]  # fmt: skip
     if not sizes:
         sizes = [*at_once(wanted, partition, nodes)]
@@ -255,6 +263,20 @@ def memory(wanted: Wanted, partition: Partition, nodes: List[Node]) -> Iterator[
     )  # fmt: skip
     factor = max(1, wanted.node_memory // (mebibytes_of(wanted.value(option)) or 1))
     yield error(wanted.line(option), "memory", text, directive(option, memory_text(largest // factor)))
+
+
+def temporary(wanted: Wanted, partition: Partition, nodes: List[Node]) -> Iterator[Finding]:
+    """Yield why a job cannot have its disk space by --tmp, which nodes offer as TmpDisk."""
+    asked = mebibytes_of(wanted.value("tmp")) or 0
+    largest = max((number_of(node.fields.get("TmpDisk", "")) or 0 for node in nodes), default=0)
+    if asked <= largest or not nodes:
+        return
+    text = "--tmp asks for %s of the nodes' disks, and no node of partition %s has more than %s of it" % (
+        wanted.value("tmp"), partition.name, memory_text(largest) if largest else "0M",
+    )  # fmt: skip
+    scratch = max(node.scratch for node in nodes)
+    shown = directive("gres", "scratch:%d" % -(-asked // 1024)) if scratch else ""
+    yield error(wanted.line("tmp"), "tmp", text, shown)
 
 
 def gpus(wanted: Wanted, cluster: Cluster, partition: Partition, nodes: List[Node]) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from typing import Dict, FrozenSet, Iterator, List, Tuple
 from slurmfab.on_hosts.agent.core.listing import listed
 from slurmfab.on_hosts.programs.user_tools import sbatch_options
 from slurmfab.on_hosts.programs.user_tools.findings import Finding, error, warning
-from slurmfab.on_hosts.programs.user_tools.lint_text import commands, shell, srun_options, words_of
+from slurmfab.on_hosts.programs.user_tools.lint_text import Host, commands, shell, srun_options, words_of
 from slurmfab.on_hosts.programs.user_tools.submit_script import Script
 from slurmfab.on_hosts.programs.user_tools.wanted import Wanted, directive
 
@@ -85,6 +85,11 @@ def written(wanted: Wanted, name: str, path: str, user: str) -> Iterator[Finding
 
 
 _STARTER = re.compile(r"\s*(?:time\s+|exec\s+)?(srun|mpirun|mpiexec)\s+(.*)")
+_OTHER_PROGRAMS = re.compile(
+    r"(?:^|[;&|]|\s)(?:module|ml|source|\.|spack|conda|mamba|eval|alias|nix|guix)\s|\bPATH=|\(\)\s*\{|^\s*function\s"
+)
+"""What may bring programs that this host does not show."""
+
 _MOVES = re.compile(r"\s*(?:cd|pushd|popd)\b")
 _PLAIN = re.compile(r"[\w./+@:=-]+")  # paths without variables, patterns and other things that a shell expands
 
@@ -97,11 +102,12 @@ MPIRUN_VALUES: Dict[str, int] = {
 """How many values options of mpirun have, by name (mpirun(1) of Open MPI 4 and 5, and of MPICH's Hydra 4)."""
 
 
-def check(script: Script, start: str) -> Iterator[Finding]:
+def check(script: Script, start: str, host: Host) -> Iterator[Finding]:
     """Yield missing programs and container bundles, as far as a reader can tell, from the job's directory."""
-    has_moved = False
+    has_moved = has_path = False
     for number, line in commands(script) if shell(script) else ():
         has_moved = has_moved or bool(_MOVES.match(line))
+        has_path = has_path or bool(_OTHER_PROGRAMS.search(line))
         match = _STARTER.match(line)
         if not match:
             continue
@@ -113,6 +119,25 @@ def check(script: Script, start: str) -> Iterator[Finding]:
         path = rest[0] if rest else ""
         if "/" in path and not inside and _PLAIN.fullmatch(path) and not (has_moved and not path.startswith("/")):
             yield from program(number, os.path.join(start, path))
+        elif "/" not in path and not inside and not has_path and _PLAIN.fullmatch(path) and not host.in_path(path):
+            yield warning(number, "program", "there is no program %s on this host" % path)
+
+
+_CONDA = re.compile(r"\s*(?:conda|mamba|micromamba)\s+activate\b")
+
+
+def conda(script: Script) -> Iterator[Finding]:
+    """Yield the first environment of conda's that a script activates without conda's shell functions."""
+    words = script.lines[0].split() if script.lines else []
+    if not shell(script) or any(word.startswith("-") and {"l", "i"} & {*word} for word in words[1:]):
+        return  # a login shell, or an interactive one, reads the files that conda init has written
+    for number, line in commands(script):
+        if _CONDA.match(line):
+            text = "a batch script does not have conda's functions, which ~/.bashrc gives to login shells"
+            yield warning(number, "conda", text, 'eval "$(conda shell.bash hook)" in a line before it')
+            return
+        if _OTHER_PROGRAMS.search(line) or "conda" in line:
+            return
 
 
 def after_mpirun(words: List[str]) -> List[str]:

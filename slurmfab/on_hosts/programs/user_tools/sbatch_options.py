@@ -117,7 +117,10 @@ MEANINGS = (
     ("Invalid partition name", "there is no such partition"),
     ("group not permitted", "the partition is for other groups than yours"),
     ("Requested partition configuration not available", "the partition takes no jobs now"),
-    ("Requested node configuration is not available", "no node has all of that: CPUs, memory, GPUs and features"),
+    (
+        "Requested node configuration is not available",
+        "no node has all of that (CPUs, memory, GPUs, features), or those that do are down: sinfo -R",
+    ),
     ("More processors requested than permitted", "the partition has fewer CPUs or nodes than that"),
     ("Node count specification invalid", "the partition gives fewer nodes, or more, than that"),
     ("Memory required by task is not available", "no node has so much memory for each CPU"),

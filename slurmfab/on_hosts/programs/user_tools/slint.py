@@ -209,7 +209,8 @@ def check(path: str, content: bytes, around: Surroundings) -> Checked:
             found += [*lint_cluster.check(asked, around.cluster), *releases(job, around.cluster.version)]
         if len(script.jobs) == 1:
             start = os.path.join(around.here, asked.value("chdir"))
-            found += [*lint_text.sruns(script, asked), *lint_programs.check(script, start)]
+            found += [*lint_text.sruns(script, asked), *lint_programs.check(script, start, around.host)]
+            found += lint_programs.conda(script)
     loaded = lint_text.modules(script)
     if loaded:
         found += lint_text.unknown_modules(loaded, modules())

@@ -208,6 +208,11 @@ def short_option(word: Word, following: Optional[str], found: List[Finding]) -> 
     """The options of a word that begins with one dash, and how many of the following words are their value."""
     settings_of_word: List[Setting] = []
     letters = word.text[1:]
+    name, equals, value = letters.partition("=")
+    if len(name) > 2 and name in sbatch_options.ALL:  # noqa: PLR2004 - -px is no name
+        text = "with one dash sbatch reads %s as -%s %s" % (word.text, letters[0], letters[1:])
+        found.append(error(word.line, "option", text, near(name, value if equals else following)))
+        return (), int(not equals and following is not None and not following.startswith("-"))
     for place, letter in enumerate(letters, 1):
         name, rest = sbatch_options.LETTERS.get(letter, ""), letters[place:]
         if not name or name in sbatch_options.WITH_VALUE:

@@ -317,6 +317,12 @@ def in_gpus(setting: Setting, text: str) -> Iterator[Finding]:
         if setting.name == "gres" and part.lower() == "none":
             continue
         name = part.partition(":")[0].lower()
+        with_unit = re.fullmatch(r"scratch:(\d{1,9})([KMGT])B?", part, re.IGNORECASE)
+        if setting.name == "gres" and with_unit:
+            size = max(1, round(int(with_unit[1]) * {"K": 1e-6, "M": 1e-3, "G": 1, "T": 1000}[with_unit[2].upper()]))
+            text = "scratch is counted in GB, and Slurm reads %s as a number of that many bytes" % part
+            yield error(setting.line, "gres", text, directive("gres", "scratch:%d" % size))
+            continue
         if setting.name == "gres" and (name in ("gpus", "cuda") or part.isdecimal()):
             count = re.search(r"\d+$", part)
             shown = directive("gres", "gpu:%s" % (count[0] if count else "1"))
