@@ -2,8 +2,27 @@
 const jobAmounts = (() => {
   const count = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
 
+  // Minutes of a time in words, such as 2h, 90 min or 1d 12h; NaN for other texts.
+  const inWords = (text) => {
+    const units = { w: 10080, d: 1440, h: 60, m: 1, s: 1 / 60 };
+    const part = /(\d+(?:\.\d+)?) *(weeks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])[ ,]*/g;
+    const plain = text.trim().toLowerCase(), found = [...plain.matchAll(part)];
+    if (!found.length || found.map(([whole]) => whole).join("") !== plain) return NaN;
+    return Math.ceil(found.reduce((sum, [, number, unit]) => sum + Number(number) * units[unit[0]], 0));
+  };
+
+  // A time limit as Slurm reads it: one in words as days-hours:minutes:seconds, others as they are.
+  const slurmTime = (text) => {
+    const all = inWords(text);
+    if (Number.isNaN(all)) return text;
+    const two = (number) => String(number).padStart(2, "0");
+    const days = Math.floor(all / 1440);
+    return `${days ? `${days}-` : ""}${two(Math.floor(all % 1440 / 60))}:${two(all % 60)}:00`;
+  };
+
   // Minutes of a time limit (sbatch(1), --time); NaN for other texts.
   const minutes = (text) => {
+    if (!Number.isNaN(inWords(text))) return inWords(text);
     const found = /^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$/.exec(text.trim());
     if (!found) return NaN;
     const [days, ...parts] = found.slice(1).map((part) => part === undefined ? undefined : Number(part));
@@ -24,7 +43,7 @@ const jobAmounts = (() => {
   };
   const memory = (mebibytes) => mebibytes >= 1024 ? `${Math.floor(mebibytes / 1024)}G` : `${mebibytes}M`;
 
-  return { count, minutes, duration, mebibytes, memory };
+  return { count, minutes, slurmTime, duration, mebibytes, memory };
 })();
 
 const jobMistakes = (offer, job) => {
@@ -46,7 +65,7 @@ const jobMistakes = (offer, job) => {
   }
   const time = job.time ? minutes(job.time) : null;
   const mem = job.memory ? mebibytes(job.memory) : 0;
-  if (Number.isNaN(time)) say("time", "Write a time such as 30 (minutes), 2:00:00 or 1-12:00:00.");
+  if (Number.isNaN(time)) say("time", "Write a time such as 2h, 1d 12h, 30 (minutes) or 1-12:00:00.");
   else if (time === 0) say("time", "A job needs some time.");
   if (Number.isNaN(mem)) say("memory", "Write an amount such as 16G or 500M.");
   if (!partition || Object.keys(found).length) return found;

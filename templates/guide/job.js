@@ -3,7 +3,7 @@
   const id = (name) => document.getElementById(name);
   const form = id("form"), text = id("script"), state = id("state");
   const offer = JSON.parse(id("offer").textContent);
-  const { count, minutes, duration, memory } = jobAmounts;
+  const { count, minutes, slurmTime, duration, memory } = jobAmounts;
   const fields = Object.fromEntries(Array.from(form.elements).filter((one) => one.name).map((one) => [one.name, one]));
   const value = (name) => name in fields ? fields[name].value.trim() : "";
   const number = (name) => value(name) === "" ? (fields[name] && fields[name].validity.badInput ? NaN : 0) : Number(value(name));
@@ -14,7 +14,7 @@
   const job = () => ({
     command: command(), name: value("name"), partition: value("partition"), account: value("account"),
     qos: value("qos"), nodes: number("nodes"), tasks: number("tasks"), cpus: number("cpus"), memory: value("memory"),
-    gpus: number("gpus"), gpu_type: number("gpus") ? value("gpu_type") : "", scratch: number("scratch"), time: value("time"),
+    gpus: number("gpus"), gpu_type: number("gpus") ? value("gpu_type") : "", scratch: number("scratch"), time: slurmTime(value("time")),
     array: value("array"), mail: value("mail"), modules: value("modules").split(/[\s,]+/).filter(Boolean), way: value("way"),
     image: value("way") ? value("image") : "",
   });

@@ -52,6 +52,15 @@ def wrong(browser: Chrome) -> dict[str, str]:
     return {str(place.get_attribute("id")).removeprefix("wrong-"): place.text for place in found if place.text}
 
 
+@pytest.mark.parametrize(("typed", "written"), [("2h", "02:00:00"), ("1d 12h", "1-12:00:00"), ("2:00:00", "2:00:00")])
+def test_a_time_when_it_is_typed_in_words_then_the_script_has_it_as_slurm_reads_it(
+    browser: Chrome, typed: str, written: str
+) -> None:
+    fill(browser, "time", typed)
+    assert wrong(browser).get("time") is None
+    assert f"#SBATCH --time={written}" in job(browser)
+
+
 def test_the_script_when_answers_are_the_same_then_is_the_same_as_in_a_terminal(browser: Chrome) -> None:
     cases = json.loads(CASES.read_text())
     texts = script(browser, "arguments[0].map(jobScript)", [case["options"] for case in cases])
@@ -96,7 +105,7 @@ MISTAKES: tuple[tuple[dict[str, object], dict[str, str]], ...] = (
     ({"time": "8-0"}, {"time": "batch allows 7 days."}),
     ({"time": "7-0"}, {}),
     ({"time": "0"}, {"time": "A job needs some time."}),
-    ({"time": "soon"}, {"time": "Write a time such as 30 (minutes), 2:00:00 or 1-12:00:00."}),
+    ({"time": "soon"}, {"time": "Write a time such as 2h, 1d 12h, 30 (minutes) or 1-12:00:00."}),
     ({"nodes": 5, "tasks": 5}, {"nodes": "Jobs in batch have at most 4 nodes."}),
     ({"nodes": 1.5}, {"nodes": "Write a whole number."}),
     ({"nodes": 2}, {"tasks": "2 nodes need at least 2 tasks."}),

@@ -236,8 +236,9 @@ def schema(version: SlurmVersion | None = None) -> Schema:
     _add_slurms_keys(made, definitions, version)
     for name, field in Cluster.model_fields.items():
         one = made["properties"][str(field.validation_alias or name)]
-        if may_be_left_out(field.annotation) and {"type": "boolean"} not in one["anyOf"]:
-            one["anyOf"].append({"type": "boolean"})
+        if model := may_be_left_out(field.annotation):
+            needs = any(of_key.is_required() for of_key in model.model_fields.values())
+            one["anyOf"].append({"type": "boolean", **({"const": False} if needs else {})})
     add_example(made, definitions)
     return {
         "$schema": DIALECT,
