@@ -350,5 +350,6 @@ def test_when_the_key_goes_then_sssd_goes_and_homes_stay(site: Site) -> None:
     site.deploy("")
     for host in HOSTS:
         assert site.lab.on(host, LEFT) == ""
+        assert site.lab.on(host, f"grep -rl '{directory_server.PASSWORD}' /etc/sssd /var/lib/sss || :") == ""
         assert site.lab.on(host, "id ann >/dev/null 2>&1 || echo unknown") == "unknown"
     assert site.lab.on("ctl", "stat -c '%u %n' /home/ann") == "5001 /home/ann"

@@ -65,8 +65,8 @@ UNDONE = (*LOGIN_FILES, CA, HOMES_FILE, "%s/%s.json" % (OWNED, OF))
 NOTHING = "# Made by slurmfab: another login failed with what was here.\n"
 """sssd.conf where there was none before: SSSD does not run with it, and asks nobody."""
 
-CACHES = tuple("/var/lib/sss/db/%s_directory.ldb" % name for name in ("cache", "timestamps"))
-"""What SSSD remembers of the directory, hashes of passwords among it."""
+CACHES = tuple("/var/lib/sss/db/%s.ldb" % name for name in ("cache_directory", "timestamps_directory", "config"))
+"""What SSSD remembers of the directory, hashes of passwords among it, and its own copy of sssd.conf with another."""
 
 PAM, HOMES, NSS = "PAM asks SSSD", "homes at first login", "NSS asks SSSD"
 YES = "yes"
