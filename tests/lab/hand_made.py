@@ -219,7 +219,7 @@ WITHOUT_LIMITS = {
     "task/cgroup,task/affinity": "task/affinity",
     "TaskPlugin=task/cgroup": "TaskPlugin=task/none",
     "jobacct_gather/cgroup": "jobacct_gather/linux",
-    "ConstrainCores=yes": "CgroupPlugin=disabled\nConstrainCores=yes",
+    "ConstrainCores=": "CgroupPlugin=disabled\nConstrainCores=",
 }
 """What stands in files of hosts without controllers of control groups: their systemd knows version 2 alone, and this
 machine has them in version 1."""
@@ -232,6 +232,10 @@ def file(path: str, text: str, mode: str = "644") -> str:
     for limited, instead in () if HAS_LIMITS else WITHOUT_LIMITS.items():
         text = text.replace(limited, instead)
     return f"mkdir -p {path.rpartition('/')[0]}\ncat >{path} <<'END'\n{text.strip()}\nEND\nchmod {mode} {path}\n"
+
+
+CGROUPS = "" if HAS_LIMITS else file(f"{ETC}/cgroup.conf", "CgroupPlugin=disabled")
+"""Shell commands for a cluster that has no cgroup.conf where there are limits."""
 
 
 def submit(lab: DeployedLab, user: str, *options: str, wrap: str = "sleep 3600") -> str:
@@ -578,7 +582,7 @@ def includes(lab: DeployedLab, suite: str) -> HandMade:
     conf += file(f"{ETC}/hardware/nodes.conf", HARDWARE.format(**values))
     conf += file(f"{ETC}/hardware/partitions.conf", GROUPS)
     conf += file(f"{ETC}/topology.conf", TREE)
-    everywhere(lab, f"groupadd -g 2100 theory; usermod -aG theory bob\n{conf}")
+    everywhere(lab, f"groupadd -g 2100 theory; usermod -aG theory bob\n{conf}{CGROUPS}")
     key = "/var/lib/slurm/slurmctld/jwt_hs256.key"
     lab.on("ctl", f"set -e; head -c 32 /dev/urandom >{key}; chown slurm: {key}; chmod 600 {key}")
     everywhere(lab, "if [ $(hostname) = ctl ]; then systemctl restart slurmctld; else systemctl restart slurmd; fi")
@@ -672,7 +676,7 @@ chown -R slurm: /srv/slurm /var/lib/slurm /var/log/slurm
     addresses = {host.name: host.address for host in lab.lab.hosts}
     lab.on("ctl", file("/srv/shared/slurm.conf", OWN_IDS.format(**addresses)))
     link = f"ln -s /srv/shared/slurm.conf {ETC}/slurm.conf\n"
-    everywhere(lab, f"{places}{link}systemctl restart munge", "ctl", "n1", "n2")
+    everywhere(lab, f"{places}{link}{CGROUPS}systemctl restart munge", "ctl", "n1", "n2")
     unit = "/etc/systemd/system/slurmctld.service.d"
     site = "[Service]\nNice=-5\nLimitNOFILE=262144\nRestart=on-failure\nPIDFile=/srv/slurm/run/slurmctld.pid"
     lab.on("ctl", f"set -e\n{file(f'{unit}/site.conf', site)}systemctl daemon-reload; systemctl restart slurmctld")
