@@ -41,7 +41,7 @@ class Slurm:
         if "scancel" in line:
             self.cancelled += line.partition("-- ")[2].split()
             return 0, "", ""
-        self.looks += 1
+        self.looks += 1 if "--jobs=1" in line else 0
         rows = ((number, states[min(self.looks, len(states)) - 1]) for number, states in self.told.items())
         return 0, "".join(f"{number}|{state}|Resources|n1|512|now|\n" for number, state in rows if state), ""
 
@@ -78,8 +78,9 @@ def test_a_batch_job_of_a_user_is_judged_by_its_end_and_waited_for_in_bounds(
     end = batch_jobs(slurm, ANN, {"n1": ["--partition=main"]}, NAME, 5.0)["n1"]
     assert (end.how, end.text) == (how, text)
     assert slurm.cancelled == (["1"] if how == WAITED else [])
-    assert bool(end.path) == (how == FAILED or states == ["RUNNING"])
-    (line,) = slurm.submitted
+    line, *again = slurm.submitted
+    assert [f"--output={end.path} " in one for one in again] == ([True] if how == FAILED else [])
+    assert "--output=/dev/null" in line
     assert line.startswith("cd /tmp && runuser -u ann -- env -i HOME=/home/ann ")
     assert "--partition=main --nodelist=n1 --ntasks=1 --time=2 --deadline=now+5minutes" in line
 

@@ -20,8 +20,7 @@ from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.nodes.states import records, state_of
 
 PATH = "/usr/local/bin:/usr/bin:/bin"  # PATH of the jobs' user, without that user's profile
-SCRIPT = "#!/bin/sh\nsrun --ntasks=1 --mpi=none --input=none true && rm -f -- %s\n"
-"""A batch job with a step, which removes its empty output at its end."""
+SCRIPT = "#!/bin/sh\nsrun --ntasks=1 --mpi=none --input=none true\n"  # a batch job with a step
 
 SUBMIT_SECONDS = 30  # time limit of sbatch
 READ_SECONDS = 20  # time limit for reading a job's output on its host
@@ -165,22 +164,41 @@ def batch_jobs(
 ) -> Dict[str, End]:
     """Run `SCRIPT` on nodes as a user at once, and what came of each; none is left behind.
 
+    A job that fails runs once more for its output: that of one that may end well could not be removed, as `private_tmp`
+    hides it from the job.
     `options`: sbatch's, by node. `name`: of the jobs. `patience`: seconds that they may wait for room.
     """
+    ends = run_once(ask, who, options, name, patience, {})
+    paths = {
+        node: "/tmp/%s-%s" % (name, os.urandom(4).hex())  # noqa: S108 - its name is not to be guessed
+        for node, end in ends.items()
+        if end.how == FAILED
+    }
+    if paths:
+        run_once(ask, who, {node: options[node] for node in paths}, name, patience, paths)
+    return {node: end._replace(path=paths.get(node, "")) for node, end in ends.items()}
 
-    def submit(node: str) -> Tuple[str, str, str]:
-        path = "/tmp/%s-%s" % (name, os.urandom(4).hex())  # noqa: S108 - its name is not to be guessed
+
+def run_once(  # noqa: PLR0917 - the arguments of `batch_jobs`, and where outputs go
+    ask: Ask,
+    who: Person,
+    options: Mapping[str, Sequence[str]],
+    name: str,
+    patience: float,
+    paths: Mapping[str, str],
+) -> Dict[str, End]:
+    """What came of one job on each node. `paths`: of outputs, by node; without one it goes nowhere."""
+
+    def submit(node: str) -> Tuple[str, str]:
         command = ("timeout", str(SUBMIT_SECONDS), "sbatch", "--parsable", *options[node], "--nodelist=" + node,
-                   "--ntasks=1", "--time=2", "--deadline=now+5minutes", "--job-name=" + name, "--output=" + path,
-                   "--chdir=/tmp", "--no-requeue")  # fmt: skip
-        return (*number_of(*ask(who.line(*command), SCRIPT % path)), path)
+                   "--ntasks=1", "--time=2", "--deadline=now+5minutes", "--job-name=" + name,
+                   "--output=" + paths.get(node, "/dev/null"), "--chdir=/tmp", "--no-requeue")  # fmt: skip
+        return number_of(*ask(who.line(*command), SCRIPT))
 
     ends: Dict[str, End] = {}
     jobs: Dict[str, str] = {}  # the node of each job
-    paths: Dict[str, str] = {}
     with ThreadPoolExecutor(PARALLEL) as pool:
-        for node, (number, refused, path) in zip(options, pool.map(submit, options)):  # noqa: B905 - as Python 3.9
-            paths[node] = path
+        for node, (number, refused) in zip(options, pool.map(submit, options)):  # noqa: B905 - as Python 3.9 has it
             if refused:
                 ends[node] = End(REFUSED, refused)
             else:
@@ -191,12 +209,12 @@ def batch_jobs(
         if is_open and job.state in WAITING:
             ends[node] = End(WAITED, "it has waited for %.0f s (%s)" % (patience, job.reason))
         elif is_open:
-            ends[node] = End(WAITED, "it has not ended within %.0f s" % RUN_SECONDS, paths[node])
+            ends[node] = End(WAITED, "it has not ended within %.0f s" % RUN_SECONDS)
         elif job.state == "COMPLETED":
             ends[node] = End(RAN)
         else:
             text = "the batch job %s of %s is %s (exit code %s)" % (number, who.name, job.state, job.code)
-            ends[node] = End(FAILED, text, paths[node])
+            ends[node] = End(FAILED, text)
     return ends
 
 
