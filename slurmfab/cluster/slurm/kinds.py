@@ -60,7 +60,11 @@ def complaint(key: Key, value: str) -> str:
         return _number(key, kind, value)
     if kind.endswith("/"):
         plain = "/" not in value and value.lower() != "none" and value.replace("_", "").isalnum()
-        return f'"{value}" is no plugin; write {key.name}: {kind}{value.lower()}' if plain else ""
+        return (
+            f'"{value}" is no plugin; write {key.name}: {kind}{value.lower().removeprefix(kind[:-1] + "_")}'
+            if plain
+            else ""
+        )
     return _one_of(key, value)
 
 

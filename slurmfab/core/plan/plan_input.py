@@ -187,11 +187,6 @@ class PlanInput(LocalInput):
         return any(one.kind not in (SETTING, FILE) and (one.key.lower() in said or not one.key) for one in found)
 
     @property
-    def ends_slurm(self) -> bool:
-        """Whether the daemons stop for good: never, but for a rollback to before there was a slurm.conf."""
-        return False
-
-    @property
     def keeps_files(self) -> bool:
         """Whether Slurm's files stay as they are on all hosts (`keep_files`): the primary controller has some."""
         return self.cluster.keep_files and bool(self.controller_facts.slurm_conf)

@@ -135,18 +135,25 @@ ROWS = (
         "slurm_conf:\n\tSlurmdTimeout: 300\n",
         "Indent with spaces, not with tabs",
     ),
-    refused(
+    mistake(
         "fewer-cpus-than-none",
         "`CPUs: -4`",
         f"{NODES}    CPUs: -4\n",
-        "CPUs value (-4) is less than zero",
+        'nodes[0].CPUs: "-4" is not a whole number',
         NODES,
     ),
-    refused(
+    mistake(
         "infinite-timeout",
         "`SlurmdTimeout: .inf`",
         "slurm_conf: {SlurmdTimeout: .inf}\n",
-        'SlurmdTimeout value ".inf" is not a valid number',
+        'slurm_conf.SlurmdTimeout: ".inf" is not a whole number of seconds',
+    ),
+    mistake(
+        "memory-in-gigabytes",
+        "`RealMemory: 12GB`, which Slurm has in megabytes",
+        f"{NODES}    RealMemory: 12GB\n",
+        'nodes[0].RealMemory: "12GB" is not a whole number of MB; write RealMemory: 12000',
+        NODES,
     ),
     refused(
         "no-jobs-at-all",

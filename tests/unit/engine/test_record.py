@@ -394,7 +394,7 @@ def test_what_a_host_did_until_it_was_lost_is_in_the_report_and_the_record(tmp_p
     assert "1 change on 3 hosts; not done: n1; perhaps changed: n1" in summary(run.report())
     (kept,), _ = record.load_all(run.inventory.path)
     assert [[one.status for one in step.outcomes] for step in kept.steps] == [["changed"], [UNKNOWN]]
-    assert listing.changes_text(kept) == "1 directory; perhaps more on n1"
+    assert listing.changes_text(kept) == "1 directory on n1; perhaps more on n1"
 
 
 @pytest.mark.parametrize("first", [CONF, DIRECTORY])

@@ -99,7 +99,7 @@ def test_a_conversion_when_told_then_names_the_table_and_its_time(found: dict[st
 
 
 BASE = """\
-name: lab
+cluster: lab
 controllers: ctl
 nodes:
   - hosts: n[1-2]   # two

@@ -141,11 +141,6 @@ class RollbackInput(PlanInput):
         return gres_of_nodes({node: (one.content or "") if one else text for node, one in saved.items()})
 
     @property
-    def ends_slurm(self) -> bool:
-        """Whether there was no slurm.conf before, so that no daemon starts again."""
-        return not dict(self.files)[MAIN]
-
-    @property
     def keeps_files(self) -> bool:
         """Never: what comes back are files that slurmfab has replaced."""
         return False

@@ -78,7 +78,7 @@ def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:  # noqa: PLR091
     there = [host for host in hosts if plan_input.is_compute_node(host)] or fetching
     nodes = f"slurmd on {fold(there)}" if there else "no slurmd"
     controllers = f"slurmctld on {fold(plan_input.cluster.controllers)}"
-    if plan_input.ends_slurm:
+    if not plan_input.whole_files["slurm.conf"]:  # a rollback to before there was one
         return f"{controllers} and {nodes} stop, and do not start again."
     if starts_last(plan_input):
         return f"{controllers} stops, {nodes} restarts, and slurmctld starts again."

@@ -119,7 +119,7 @@ MEANINGS = (
     ("Requested partition configuration not available", "the partition takes no jobs now"),
     (
         "Requested node configuration is not available",
-        "no node has all of that (CPUs, memory, GPUs, features), or those that do are down: sinfo -R",
+        "no node has all of that (CPUs, memory, GPUs, features), or those that do are down (sstatus)",
     ),
     ("More processors requested than permitted", "the partition has fewer CPUs or nodes than that"),
     ("Node count specification invalid", "the partition gives fewer nodes, or more, than that"),

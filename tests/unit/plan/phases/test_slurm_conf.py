@@ -16,7 +16,7 @@ from slurmfab.on_hosts.agent.files.file import Absent
 DATABASE = THREE_HOSTS.replace("addresses: {", "addresses: {d1: 10.0.0.9, ") + "database: d1\n"
 HAND_MADE = "# ann, 2019\nClusterName=lab\nSlurmctldHost=c1\nNodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=ALL\n"
 CONFIGLESS = THREE_HOSTS + "configless: true\n"
-PRIVATE = THREE_HOSTS + "private_tmp: {base: /srv/tmp}\n"
+PRIVATE = THREE_HOSTS + "private_tmp: {BasePath: /srv/tmp}\n"
 OWN = THREE_HOSTS + "slurm_files: {job_container.conf: own.conf}\n"
 
 

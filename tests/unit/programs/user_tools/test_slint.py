@@ -326,7 +326,7 @@ def test_modules_when_more_directories_are_used_then_nothing_is_known_about_them
         (0, "sbatch: Job 5 to start at 2026-11-23T14:59:41 a using 1 processors on nodes n1 in partition main\n", True,
          "takes it: submitted now, it would start at 2026-11-23 14:59:41 on n1 in partition main"),  # Slurm 26.05
         (1, "allocation failure: Requested node configuration is not available\n", False,
-         "refuses it: no node has all of that (CPUs, memory, GPUs, features), or those that do are down: sinfo -R"),
+         "refuses it: no node has all of that (CPUs, memory, GPUs, features), or those that do are down (sstatus)"),
         (1, "sbatch: error: a rule of the site\nallocation failure: Something new\n", False,
          "refuses it: a rule of the site; Something new"),
         (124, "", False, "did not answer"),
