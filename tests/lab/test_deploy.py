@@ -335,11 +335,11 @@ def test_slurmfabs_values_follow_the_sites_and_an_error_that_slurmctld_logs_all_
 def test_a_file_that_slurm_itself_refuses_replaces_nothing(deployed_lab: DeployedLab) -> None:
     text = deployed_lab.inventory_path.read_text()
     before = deployed_lab.on("ctl", "sha256sum /etc/slurm/slurm.conf")
-    deployed_lab.inventory_path.write_text(text + "slurm_conf: {SlurmdTimeout: soon}\n")
+    deployed_lab.inventory_path.write_text(text + "slurm_conf: {MaxJobCount: 0}\n")
     try:
         done = deployed_lab.slurmfab("deploy")
         assert done.returncode != 0
-        assert "SlurmdTimeout" in done.stdout + done.stderr
+        assert "MaxJobCount=0, No jobs permitted" in done.stdout + done.stderr
         assert deployed_lab.on("ctl", "sha256sum /etc/slurm/slurm.conf") == before
     finally:
         deployed_lab.inventory_path.write_text(text)

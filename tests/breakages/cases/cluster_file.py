@@ -148,13 +148,6 @@ ROWS = (
         "slurm_conf: {SlurmdTimeout: .inf}\n",
         'slurm_conf.SlurmdTimeout: ".inf" is not a whole number of seconds',
     ),
-    mistake(
-        "memory-in-gigabytes",
-        "`RealMemory: 12GB`, which Slurm has in megabytes",
-        f"{NODES}    RealMemory: 12GB\n",
-        'nodes[0].RealMemory: "12GB" is not a whole number of MB; write RealMemory: 12000',
-        NODES,
-    ),
     refused(
         "no-jobs-at-all",
         "`MaxJobCount: 0`",

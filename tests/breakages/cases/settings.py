@@ -1,4 +1,4 @@
-"""Values of Slurm's keys that the installed Slurm refuses: named with their line before anything is stopped."""
+"""Values of Slurm's keys that Slurm refuses: named with their line, and what to write, before anything is stopped."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ ROWS = (
         name="number-in-letters",
         what="`SlurmdTimeout: five`",
         text="slurm_conf:\n  SlurmdTimeout: five\n",
-        plan=("slurm_conf.SlurmdTimeout: Slurm on ctl refuses it", 'value "five" is not a valid number'),
-        deploy=("slurm_conf.SlurmdTimeout: Slurm on ctl refuses it", LEFT),
+        plan=('slurm_conf.SlurmdTimeout: "five" is not a whole number of seconds',),
+        deploy=('slurm_conf.SlurmdTimeout: "five" is not a whole number of seconds',),
     ),
     Setting(
         name="time-in-words",
         what="`MaxTime: 7 days`",
         replaces="MaxTime: 1-00:00:00",
         text="MaxTime: 7 days",
-        plan=("partitions[0].MaxTime: Slurm on ctl refuses it", 'Bad value "7 days" for MaxTime'),
-        deploy=("partitions[0].MaxTime: Slurm on ctl refuses it", LEFT),
+        plan=('partitions[0].MaxTime: "7 days" is not a time of Slurm; write MaxTime: 7-00:00:00',),
+        deploy=('partitions[0].MaxTime: "7 days" is not a time of Slurm; write MaxTime: 7-00:00:00',),
     ),
     Setting(
         name="memory-with-a-unit",
         what="`RealMemory: 900G`",
         replaces="- hosts: n[1-2]\n",
         text="- hosts: n[1-2]\n    RealMemory: 900G\n",
-        plan=("nodes[0].RealMemory: Slurm on ctl refuses it", "RealMemory value (900G) is not a valid number"),
-        deploy=("nodes[0].RealMemory: Slurm on ctl refuses it", LEFT),
+        plan=('nodes[0].RealMemory: "900G" is not a whole number of MB; write RealMemory: 900000',),
+        deploy=('nodes[0].RealMemory: "900G" is not a whole number of MB; write RealMemory: 900000',),
     ),
     Setting(
         name="memory-above-the-hardware",
