@@ -5,6 +5,7 @@ One lab goes through all of it, in this order. slapd is on n3, which is no host 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -350,6 +351,8 @@ def test_when_the_key_goes_then_sssd_goes_and_homes_stay(site: Site) -> None:
     site.deploy("")
     for host in HOSTS:
         assert site.lab.on(host, LEFT) == ""
-        assert site.lab.on(host, f"grep -rl '{directory_server.PASSWORD}' /etc/sssd /var/lib/sss || :") == ""
+        assert (
+            site.lab.on(host, f"grep -rlF {shlex.quote(directory_server.PASSWORD)} /etc/sssd /var/lib/sss || :") == ""
+        )
         assert site.lab.on(host, "id ann >/dev/null 2>&1 || echo unknown") == "unknown"
     assert site.lab.on("ctl", "stat -c '%u %n' /home/ann") == "5001 /home/ann"

@@ -72,6 +72,7 @@ ACCOUNTS = "Cara:x:3001:3001::/:/bin/sh\ncara2:x:3001:3001::/:/bin/sh\nclara:x:3
     ("member", "kind", "named", "other"),
     [
         ({"username": "CARA"}, "User", {"CARA", "cara", "Cara", "cara2"}, "clara"),  # cara2 has the same UID
+        ({"useralias": "CARA"}, "User", {"CARA", "cara", "Cara", "cara2"}, "clara"),  # which is no alias
         ({"username": "DORA"}, "User", {"DORA", "dora", "Dora"}, "cara"),
         ({"usergroup": "OPS"}, "Group", {"OPS", "ops", "Ops"}, "root"),
         ({"usergroup": "Domänen-Admins"}, "Group", {"Dom??nen-Admins", "dom??nen-admins"}, "dom?nen-admins"),

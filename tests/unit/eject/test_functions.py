@@ -185,11 +185,18 @@ GROUP = "root:x:0:\nrooters:x:1500:\nusers:x:100:\n"
 
 
 RULED = [
-    {"username": "root"}, {"usergroup": "sudo"}, {"username": "alma"}, {"username": "bea"}, {"usergid": 1500},
+    {"username": "root"}, {"usergroup": "sudo"}, {"useralias": "OPS"}, {"useralias": "MORE"}, {"useralias": "DAVE"},
     {"userid": 1003}, {"userid": 1999}, {"username": "d.o@u"}, {"username": "CARLA"}, {"usergroup": "Domänen-Admins"},
     {"nonunixgroup": "Domain Users"},
 ]  # fmt: skip
-"""Whom these rules name, as cvtsudoers(1) says it in JSON with -e."""
+"""Whom these rules name, as cvtsudoers(1) says it in JSON."""
+
+ALIASES = {
+    "OPS": [{"username": "alma"}, {"username": "bea", "negated": True}, {"useralias": "LAST"}],
+    "MORE": [{"usergid": 1500}],
+    "LAST": [{"username": "zoe"}],
+    "UNUSED": [{"username": "ann"}],
+}
 
 
 def refused(text: str) -> set[str]:
@@ -203,9 +210,9 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
     tmp_path: Path, sudoers: str, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = [*RULED, *([{"username": "ALL"}] if "ALL ALL" in sudoers else [])]
-    told = json.dumps(
-        {"User_Specs": [{"User_List": named, "Host_List": [{"hostname": "ALL"}]}]}, indent=4, ensure_ascii=False
-    )
+    aliases = {"User_Aliases": ALIASES, "Host_Aliases": {"HERE": [{"hostname": "n1"}]}}
+    specs = [{"User_List": named, "Host_List": [{"hostname": "ALL"}]}]
+    told = json.dumps({**aliases, "User_Specs": specs}, indent=4, ensure_ascii=False)
     monkeypatch.setattr(Context, "must", lambda *_, **__: told)  # STAND-IN for cvtsudoers, as below
     rules = {"/etc/sudoers": sudoers, "/etc/doas.conf": DOAS} if sudoers else {}
     context = write(tmp_path, **{"/etc/passwd": PASSWD, "/etc/group": GROUP, **rules})
@@ -214,10 +221,11 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
     (one,) = wanted.here(context).by_path().values()
     lines = [line for line in said(wanted) if line != "load_sshd"]
     there = f'command() {{ [ "$2" = {program} ] && echo "$2"; }}\n'  # whatever this machine has
-    play(tmp_path, lines, there + f"{program}() {{ [ $1$2$3 = -e-fjson ] && cat <<'END'\n{told}\nEND\n}}")
+    play(tmp_path, lines, there + f"{program}() {{ [ $1$2 = -fjson ] && cat <<'END'\n{told}\nEND\n}}")
     (made,) = texts(tmp_path, one.path)
     assert refused(one.text) <= refused(made)
     assert len(refused(one.text)) > 2 * bool(sudoers)
+    assert ("zoe" in refused(one.text), "ann" in refused(made)) == (sudoers == SUDOERS, False)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import json
 import os
 import pwd
 import re
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 from slurmfab.on_hosts.agent.core.language import SYSTEM_PATH
 from slurmfab.on_hosts.agent.core.reading import entries, read_text
@@ -102,7 +102,7 @@ def why_powerful(context: Context, user: pwd.struct_passwd, groups: Sequence[str
     same -= {user.pw_name}
     group = next((one for one in groups if one in more.groups or among(one, here.groups)), "")
     if EVERYBODY in here.users:
-        asked = "%s -e %s" % (reader(context), SUDOERS[0])
+        asked = "%s -f json %s" % (reader(context), SUDOERS[0])
         return "rules of sudo or doas on this host name everybody, or cannot be read (%s)" % asked
     if alike & more.users:
         return "the cluster file lets it become root"
@@ -204,12 +204,26 @@ def named_by_sudo(context: Context) -> Set[str]:
     found: Set[str] = set()
     for path in (path for path in map(context.path, SUDOERS) if os.path.exists(path)):
         try:
-            rules = json.loads(context.must((reader(context), "-e", "-f", "json", path), seconds=SUDO_SECONDS))
+            rules = json.loads(context.must((reader(context), "-f", "json", path), seconds=SUDO_SECONDS))
             members: List[Dict[str, Any]] = [one for rule in rules.get("User_Specs", ()) for one in rule["User_List"]]
-            found |= {MEMBERS[kind] % name for one in members for kind, name in one.items() if kind != "negated"}
-        except (ResourceFailed, ValueError, KeyError, TypeError, AttributeError):
+            found |= {MEMBERS[kind] % name for kind, name in without_aliases(members, rules.get("User_Aliases", {}))}
+        except (ResourceFailed, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return {EVERYBODY}
     return {name if ODD.match(name) is None and name != "ALL" else EVERYBODY for name in found}
+
+
+def without_aliases(
+    members: List[Dict[str, Any]], aliases: Mapping[str, List[Dict[str, Any]]]
+) -> Iterator[Tuple[str, str]]:
+    """Yield kind and name of each member of rules, with those of aliases; an alias that is none is a user for sudo.
+
+    cvtsudoers -e of sudo 1.9.13 leaves out such a one.
+    """
+    for kind, name in ((kind, name) for one in members for kind, name in one.items() if kind != "negated"):
+        if kind == "useralias" and name in aliases:
+            yield from without_aliases(aliases[name], aliases)
+        else:
+            yield kind, name
 
 
 def reader(context: Context) -> str:
@@ -221,7 +235,7 @@ def reader(context: Context) -> str:
 ODD = re.compile(r"%?#(?!\d+$)")  # a number that is none
 
 MEMBERS = {
-    "username": "%s", "userid": "#%s", "usergroup": "%%%s", "usergid": "%%#%s",
+    "username": "%s", "useralias": "%s", "userid": "#%s", "usergroup": "%%%s", "usergid": "%%#%s",
     "nonunixgroup": "%%%s", "nonunixgid": "%%#%s", "netgroup": "+%s",
 }  # fmt: skip
 """How sudoers(5) writes what cvtsudoers(1) calls so in JSON. Who is named behind an exclamation mark counts, too: a
