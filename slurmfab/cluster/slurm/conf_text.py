@@ -14,6 +14,7 @@ from itertools import chain, islice
 
 from slurmfab.base.errors import HostlistError
 from slurmfab.base.hostlist import MOST_HOSTS, count_names, expand, zip_hostlists
+from slurmfab.cluster.slurm.meaning import ONE
 
 Settings = Mapping[str, str]  # values by key in lower case
 
@@ -196,9 +197,16 @@ def parse(text: str) -> ConfText:
         else:
             partitions[fields[kind]] = {**defaults[kind], **without(fields, kind)}
     settings |= {key: ",".join(values) for key, values in repeated.items()}
+    partitions = with_one_default(partitions)
     return ConfText(
         with_controllers(settings), spelled, tuple(node_lines), partitions, tuple(lines), node_sets, passed_over
     )
+
+
+def with_one_default(partitions: dict[str, Settings]) -> dict[str, Settings]:
+    """Partitions of which the last with Default=YES has it, as slurmctld takes it from the others (`_parse_part_spec`)."""
+    asking = [name for name, line in partitions.items() if line.get("default", "").lower() in ONE]
+    return {**partitions, **{name: {**partitions[name], "default": "NO"} for name in asking[:-1]}}
 
 
 def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:

@@ -8,8 +8,9 @@ without the plugin or the driver's library would have no GPUs with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import chain
 
 from slurmfab.base.errors import HostlistError
@@ -343,7 +344,7 @@ def merge(lines: Sequence[GresLine]) -> tuple[GresLine, ...]:
     """The lines of one node, sorted, with devices that differ only in their files together."""
     found: dict[GresLine, tuple[int, set[str]]] = {}
     method = next((line.autodetect for line in lines if line.autodetect), "")
-    for line in lines:
+    for line in evenly(lines):
         if not line.name:
             continue
         count = 0 if line.files and line.count in (0, len(line.files)) else line.count or 1
@@ -357,6 +358,18 @@ def merge(lines: Sequence[GresLine]) -> tuple[GresLine, ...]:
     whole = [replace(one, count=count, files=tuple(sorted(files))) for one, (count, files) in found.items()]
     alone = (GresLine(autodetect=method),) if method and not any(one.name == "gpu" for one in whole) else ()
     return tuple(sorted((*whole, *alone)))
+
+
+def evenly(lines: Sequence[GresLine]) -> Iterator[GresLine]:
+    """Yield lines without the files of shares of GPUs that are as many for each GPU, as Slurm divides a count itself."""
+    gpus = sorted(file for line in lines if line.name == "gpu" for file in line.files)
+    even = set()
+    for name in SHARED:
+        mine = [line for line in lines if line.name == name and line.files]
+        each = {Fraction(line.count, len(line.files)) for line in mine}
+        if len(each) == 1 and 0 not in each and sorted(file for line in mine for file in line.files) == gpus:
+            even.add(name)
+    yield from (replace(line, files=()) if line.name in even else line for line in lines)
 
 
 def is_same_gres(one: Sequence[GresLine], other: Sequence[GresLine]) -> bool:

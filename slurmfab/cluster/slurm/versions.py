@@ -158,10 +158,24 @@ def complaints(
     return tuple(found)
 
 
+IGNORED_LINES = frozenset({"fastschedule=1"})
+"""Lines that all versions take and ignore, while another value of the key ends a daemon (`_validate_and_set_defaults` in
+src/common/read_config.c)."""
+
+
 def ignored_keys(version: SlurmVersion) -> frozenset[str]:
-    """The keys of slurm.conf and cgroup.conf, in lower case, that a Slurm takes and ignores."""
+    """The keys of slurm.conf and cgroup.conf that a Slurm takes and ignores, and `key=value`; all in lower case."""
     known = {**SLURM_CONF, **CGROUP_CONF}
-    return frozenset(low for low, key in known.items() if series_of(version) >= key.ignored_from)
+    return IGNORED_LINES | {low for low, key in known.items() if series_of(version) >= key.ignored_from}
+
+
+def is_ignored(key: str, value: str, ignored: frozenset[str]) -> bool:
+    """Whether a line is one of those that a Slurm ignores. `ignored`: of `ignored_keys`.
+
+    >>> is_ignored("FastSchedule", "1", IGNORED_LINES)
+    True
+    """
+    return not ignored.isdisjoint({key.lower(), f"{key}={value}".lower()})
 
 
 def series_of(version: SlurmVersion) -> tuple[int, int]:

@@ -107,12 +107,13 @@ def changer(lines: list[str], path: str) -> str:
         # make there, so that is not enough where the next name is no directory.
         if user == "root" and STICKY.match(mode) and ROOTS_DIRECTORY.match(after):
             continue
+        where, is_itself = place(name, path), place(name, path) == path
         if mode.startswith(("d", "l")) and user not in ("root", "") and not line.endswith(ABSENT):
-            return (
-                f"{LINK} of {user}, {name}" if mode.startswith("l") else f"is in {place(name, path)}, which is {user}'s"
-            )
+            if mode.startswith("l"):
+                return f"{LINK} of {user}, {name}"
+            return f"is {user}'s" if is_itself else f"is in {where}, which is {user}'s"
         if mode.startswith("d") and any(mode[index] == "w" for index in _WRITABLE):
-            return f"is in {place(name, path)}, in which others than root may write ({mode})"
+            return f"{'is a directory' if is_itself else f'is in {where},'} in which others than root may write ({mode})"
     return ""
 
 

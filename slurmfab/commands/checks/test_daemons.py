@@ -182,7 +182,8 @@ def test_no_other_user_leads_slurmd_elsewhere(node: CheckedHost, cluster: Cluste
     moved = f"slurm_conf: {{SlurmdSpoolDir: {SLURM_SPOOL}, SlurmdLogFile: {LOGS['slurmd']}}}"
     assert not wrong, (
         f"{'; '.join(wrong)}. Who can change that becomes root there. Repair: {deploy(node.name)}; if that leaves it, "
-        f"`{moved}` in the cluster file and {FAB} deploy --drain-first"
+        f"chown root: that directory there if it is for slurmd alone, or `{moved}` in the cluster file and "
+        f"{FAB} deploy --drain-first"
     )
 
 

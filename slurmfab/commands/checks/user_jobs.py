@@ -29,6 +29,7 @@ SUBMIT_SECONDS = 30  # time limit of sbatch
 READ_SECONDS = 20  # time limit for reading a job's output on its host
 MOST_OUTPUT = 4 * 1024 * 1024  # bytes at the end of a job's output that are read
 
+TIME_SLICE = 30  # seconds until another job has its turn, unless SchedulerTimeSlice is set (slurm.conf(5))
 ANSWER_SECONDS = 4
 """Time limit in seconds of one query. Slurm's commands wait up to half of SlurmctldTimeout for a backup that is taking
 over (`slurm_send_recv_controller_msg` in Slurm's source), so they are stopped and run again."""
@@ -109,8 +110,8 @@ def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
         raise DoesNotApply(f"Slurm takes no job of {NOBODY} for {node.name}: {refused}")
     if refused:
         pytest.skip(f"Slurm takes no job of {who.name} for {node.name}: {refused}")
-    found = JobState("")
-    for wait in (0.2, 0.4, 0.8, *[1.0] * WAIT_SECONDS):
+    found, turns = JobState(""), turn_seconds(slurm.cluster)
+    for wait in (0.2, 0.4, 0.8, *[1.0] * (WAIT_SECONDS + turns)):
         time.sleep(wait)
         found = (states(slurm.controller, (number,)) or {}).get(number, found)
         if found.state in ENDED:
@@ -118,10 +119,22 @@ def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
     output, _ = read(node, who, path) if found.state in ENDED else ("", "")
     if found.state in WAITING:
         pytest.skip(f"the batch job of {who.name} waits for {node.name} since {WAIT_SECONDS} s ({found.reason}).")
+    if turns and found.state not in ENDED:
+        pytest.skip(
+            f"the batch job of {who.name} shares CPUs of {node.name} with others in turns (PreemptMode GANG), and has not "
+            f"ended within {WAIT_SECONDS + turns} s."
+        )
     if found.state == "COMPLETED":
         return ""
     words = f": {output.strip().rpartition(chr(10))[2]}" if output.strip() else ""
     return f"the batch job {number} of {who.name} is {found.state} (exit code {found.code}){words}"
+
+
+def turn_seconds(cluster: Cluster) -> int:
+    """How long a job may stand still, until it has run twice, where jobs share CPUs in turns; 0 where they do not."""
+    if "gang" not in str(cluster.slurm_conf.get("PreemptMode") or "").lower():
+        return 0
+    return 2 * int(cluster.slurm_conf.get("SchedulerTimeSlice") or TIME_SLICE)
 
 
 def submit(

@@ -8,6 +8,7 @@ from functools import cache
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.slurm import keys, meaning
+from slurmfab.cluster.slurm.meaning import ONE
 from slurmfab.cluster.slurm.versions import SlurmVersion, complaints
 from slurmfab.commands.import_cluster.draft import Comments, PartitionDraft, old_lines
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
@@ -164,6 +165,11 @@ def remarks(old: OldCluster) -> Iterator[str]:
     for line in old.conf.node_lines:
         if reason := meaning.too_many_cpus(line.settings):
             yield f"CPUs, sockets, cores and threads of {fold(line.names)} are not in the cluster file: {reason}."
+    asking = [dict(line.pairs) for line in old_lines(old.text) if line.kind == "partitionname"]
+    default = [pairs for pairs in asking if {key.lower(): value.lower() for key, value in pairs.items()}.get("default") in ONE]
+    if len(default) > 1:
+        *others, last = (next(iter(pairs.values())) for pairs in default)
+        yield f"Default=YES of {', '.join(others)} is not in the cluster file: Slurm takes the last, {last}."
     states: dict[str, list[str]] = {}
     for node in old.nodes:
         state = old.node_setting(node, "state")

@@ -86,6 +86,11 @@ class OldCluster:
         """The value of a key of slurm.conf; empty if it is not set."""
         return self.conf.settings.get(key.lower(), "")
 
+    @property
+    def state_directory(self) -> str:
+        """The directory of slurmctld's state; Slurm's default if slurm.conf has none (slurm.conf(5))."""
+        return self.setting("StateSaveLocation") or "/var/spool"
+
     @cached_property
     def slurm_user(self) -> str:
         """The name of SlurmUser."""

@@ -10,6 +10,7 @@ from slurmfab.base.errors import HostlistError, InputError, SlurmfabError
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.rules.storage import taken
 from slurmfab.cluster.slurm.conf_text import MOST_MEMBERS, MOST_NAMES, MOST_SIZE, parse
 from slurmfab.cluster.slurm.platform import SOURCE, installed, unknown
 from slurmfab.commands.import_cluster.old_cluster import OldCluster
@@ -205,8 +206,23 @@ def other_places(old: OldCluster) -> Iterator[str]:
         )
 
 
+def state_among_others(old: OldCluster) -> Iterator[str]:
+    """A state directory that is not slurmctld's alone, with the way to move the state without losing a job."""
+    state = old.state_directory.rstrip("/") or "/"
+    if old.text and (why := taken(state)):
+        new, user = "/var/spool/slurmctld", old.slurm_user
+        files = f"find {state} -mindepth 1 -maxdepth 1 -user {user} \\( -type f -o -name 'hash.*' \\)"
+        yield (
+            f"StateSaveLocation is {state}, which {why}, and slurmfab makes it slurmctld's alone. Move the state, so that "
+            f"no job is lost: on {old.found.controller} systemctl stop slurmctld; install -d -o {user} {new}; {files} -exec "
+            f"mv -t {new} {{}} +; then StateSaveLocation={new} in slurm.conf on all hosts, and systemctl start slurmctld. "
+            "Jobs run on meanwhile."
+        )
+
+
 RULES = (
     no_slurm_conf,
+    state_among_others,
     other_distributions,
     other_programs,
     too_old,

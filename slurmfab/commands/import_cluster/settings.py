@@ -13,7 +13,7 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.rules.slurm_conf import CONFIGLESS_OPTION
 from slurmfab.cluster.inventory.slurm_settings import SLURM_CONF_KEYS_OF_SLURMFAB
 from slurmfab.cluster.slurm.conf_text import parse
-from slurmfab.cluster.slurm.versions import SlurmVersion, complaints, ignored_keys
+from slurmfab.cluster.slurm.versions import SlurmVersion, complaints, ignored_keys, is_ignored
 from slurmfab.commands.import_cluster import cluster_text, nodes
 from slurmfab.commands.import_cluster.draft import Draft, Overrides
 from slurmfab.commands.import_cluster.first_lock import first_lock
@@ -149,7 +149,7 @@ def dropped(draft: Draft, old: OldCluster) -> Iterator[tuple[str, str, str]]:
             if low in (*ELSEWHERE, *ACCOUNTING):
                 continue
             name = TABLES[file][low].name if low in TABLES[file] else conf.spelled[low]
-            if low in ignored_keys(old.version):
+            if is_ignored(low, value, ignored_keys(old.version)):
                 yield file, name, f"Slurm {old.version} ignores this key, so its line may stay where it is"
             elif why := reason_against(draft, old, file, name, value):
                 yield file, name, why

@@ -31,7 +31,6 @@ from slurmfab.core.plan.phases.daemons import renewal
 from slurmfab.core.plan.phases.slurm_conf import has_own_files
 
 DEFAULT_STATE = "/var/lib/slurm/slurmctld"
-UNSET_STATE = "/var/spool"  # StateSaveLocation if slurm.conf has none (slurm.conf(5))
 
 MOST_TOLD, LONGEST_TOLD = 50, 400  # differences of one host's slurm.conf, and characters of each
 
@@ -78,7 +77,8 @@ def unsayable(old: OldCluster) -> tuple[str, ...]:
     try:
         settings.settle(first_draft(old, carried(old)), old)
     except ClusterFileError as error:
-        return tuple(f"{complaint.partition(': ')[2].rstrip('.')}." for complaint in error.complaints)
+        told = (complaint.partition(": ")[2] for complaint in error.complaints)
+        return tuple(f"{one.rstrip('.')}." for one in told if not one.startswith("state_directory: "))
     except SlurmfabError:
         return ()  # such as a release without tables, which is among the reasons
     return ()
@@ -99,7 +99,7 @@ def settled_without_accounts(old: OldCluster, draft: Draft) -> Settled:
 def first_draft(old: OldCluster, taken: Carried) -> Draft:
     """The cluster file before the comparison of its files with the old ones."""
     where = places.places(old)
-    state = old.setting("StateSaveLocation") or UNSET_STATE
+    state = old.state_directory
     slurmdbd_conf, ours = database.overrides(old)
     by_node = {node: {**given, **devices.node_settings(old, node)} for node, given in nodes.node_settings(old).items()}
     texts = {**old.texts, database.FILE: old.text_of(old.database_host, database.FILE)}

@@ -20,6 +20,7 @@ from slurmfab.cluster.slurm.meaning import (
     node_meanings,
     partition_meanings,
 )
+from slurmfab.cluster.slurm.versions import is_ignored
 
 SETTING, NODE_LINE, PARTITION_LINE, DEVICES, TEXT = "setting", "node", "partition", "devices", "text"
 FILE = "file"
@@ -123,7 +124,7 @@ def differences(
         before: actual texts by file name; a file that is missing here is not compared, and without a slurm.conf there
             are no differences, because nothing is in effect yet.
         after: wanted texts by file name; a file that is missing here will be removed.
-        ignored: the keys, in lower case, that the installed Slurm ignores.
+        ignored: what the installed Slurm ignores, of `versions.ignored_keys`.
     """
     if not before.get("slurm.conf"):
         return ()
@@ -159,7 +160,7 @@ def of_file(  # noqa: PLR0917 - all that gives a text its meaning
         found = tuple(of_devices(old, new, slurm_conf))
     else:
         found = (
-            *(one for one in of_settings(file, old, new, is_same_host) if one.name.lower() not in ignored),
+            *(one for one in of_settings(file, old, new, is_same_host) if not is_ignored(one.name, one.actual, ignored)),
             *of_nodes(old, new, is_same_host),
             *of_future_nodes(old, new),
             *of_partitions(old, new),

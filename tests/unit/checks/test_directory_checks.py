@@ -137,6 +137,20 @@ def test_what_a_daemon_that_is_root_writes_is_wrong_where_another_user_can_repla
 
 
 @pytest.mark.parametrize(
+    ("access", "wrong"),
+    [
+        ("drwxr-xr-x slurm slurm", "is slurm's"),
+        ("drwxrwxrwx root root", "is a directory in which others than root may write (drwxrwxrwx)"),
+    ],
+)
+def test_a_directory_of_a_daemon_that_is_root_when_it_is_anothers_itself_then_it_is_called_so(
+    access: str, wrong: str
+) -> None:
+    host = CheckedHost("n1", RuledShell({"namei": f"f: /var/log/d\n{LOGS}{access} d\n"}))
+    assert replaceable(host, {"/var/log/d": "SlurmdSpoolDir"}) == [f"SlurmdSpoolDir /var/log/d {wrong}"]
+
+
+@pytest.mark.parametrize(
     ("found", "told"),
     [
         ({}, ""),

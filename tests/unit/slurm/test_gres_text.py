@@ -7,6 +7,7 @@ import pytest
 from slurmfab.cluster.slurm.conf_text import MOST_NAMES, parse
 from slurmfab.cluster.slurm.gres import gres_by_node, is_same_gres
 
+GPUS = "Name=gpu File=/dev/a,/dev/b\n"
 OURS = "NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"
 
 
@@ -58,6 +59,10 @@ def test_a_text_that_says_something_else_is_another(text: str) -> None:
         ("Name=gpu File=/dev/a CPUs=0", "Name=gpu File=/dev/a Cores=0", True),
         ("AutoDetect=nvml", "NodeName=n1 AutoDetect=NVML", True),
         ("Name=shard Count=8", "NodeName=n1 Name=shard Count=4\nNodeName=n1 Name=shard Count=4", True),
+        (f"{GPUS}Name=mps Count=24 File=/dev/a\nName=mps Count=24 File=/dev/b", f"{GPUS}Name=mps Count=48", True),
+        (f"{GPUS}Name=shard Count=8 File=/dev/a,/dev/b", f"{GPUS}Name=shard Count=8", True),
+        (f"{GPUS}Name=mps Count=10 File=/dev/a\nName=mps Count=38 File=/dev/b", f"{GPUS}Name=mps Count=48", False),
+        (f"{GPUS}Name=mps Count=48 File=/dev/a", f"{GPUS}Name=mps Count=48", False),
         ("", "# no devices", True),
     ],
 )

@@ -271,6 +271,8 @@ def test_a_key_without_a_place_is_left_out_with_the_reason(line: str, key: str, 
         "JobCompPass=secret",
         "Prolog=/a\nProlog=/b",
         "DownNodes=n2 Reason=broken",
+        "FastSchedule=1",
+        "PartitionName=first Nodes=n1 Default=YES\nPartitionName=last Nodes=n2 Default=yes",
         "NodeName=n3 CPUs=4 State=DOWN",
         "NodeName=n3 CPUs=4 State=DRAIN",
         "SlurmctldParameters=enable_configless",
@@ -285,7 +287,7 @@ def test_files_with_a_line_of_other_peoples_habits_stay_and_no_deployment_is_ann
     assert "secret" not in one.text + "".join(entry.shown for entry in one.account)
 
 
-@pytest.mark.parametrize("line", ["PropagatePrioProcess=7 FastSchedule=1", "FastSchedule=2"])
+@pytest.mark.parametrize("line", ["PropagatePrioProcess=7 SallocDefaultCommand=1", "FastSchedule=2"])
 def test_what_cannot_stay_then_is_told_with_the_files_the_daemons_and_the_lines(line: str) -> None:
     found = cluster(f"{BASE}{line}\n", names=("ctl", "n1", "n2", "n3"))
     one = survey(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def refusal(one: FoundCluster) -> str:
         ("NodeName=n[1-2] CPUs=4\n", "", "its slurm.conf names no compute nodes."),
         ("PartitionName=main Nodes=ALL\n", "", "its slurm.conf has no partition."),
         ("slurmctld\n", "slurmctld\nSlurmctldPort=x\n", 'slurm_conf.SlurmctldPort: "x" is not a port'),
-        ("/var/lib/slurm/slurmctld", "/tmp", 'state_directory: "/tmp" is a directory of the system'),
+        ("/var/lib/slurm/slurmctld", "/etc/slurm", "StateSaveLocation is /etc/slurm, which is a directory of the system"),
         ("ClusterName=lab", "ClusterName=my.lab", 'cluster: "my.lab" is not a valid cluster name'),
     ],
 )  # fmt: skip
@@ -140,6 +141,15 @@ def test_hosts_of_other_systems_are_refused_by_name_with_the_reason(one: FoundCl
 def test_a_cluster_on_enterprise_linux_is_kept_with_its_packages(package: str, word: str) -> None:
     found = {**ROCKY, "packages": {package: "24.11.5-1.el9"}, "slurm_versions": {"slurmctld": "24.11.5"}}
     assert f'slurm: {{packages: {word}, version: "24.11.*"}}' in survey(everywhere(**found)).text
+
+
+@pytest.mark.parametrize("line", ["StateSaveLocation=/tmp", "StateSaveLocation=/var/spool/", "#"])
+def test_a_state_beside_other_things_when_it_is_refused_then_the_way_moves_it_without_losing_jobs(line: str) -> None:
+    message = refusal(cluster(re.sub("StateSaveLocation=.*", line, BASE)))
+    place = line.partition("=")[2].rstrip("/") or "/var/spool"
+    assert f"StateSaveLocation is {place}, which is a directory of the system" in message
+    assert f"find {place} -mindepth 1 -maxdepth 1 -user slurm" in message
+    assert message.count("directory of the system") == 1
 
 
 def test_a_federation_is_refused_by_its_name() -> None:
