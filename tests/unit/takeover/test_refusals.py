@@ -51,7 +51,7 @@ def refusal(one: FoundCluster) -> str:
         ("NodeName=n[1-2] CPUs=4\n", "", "its slurm.conf names no compute nodes."),
         ("PartitionName=main Nodes=ALL\n", "", "its slurm.conf has no partition."),
         ("slurmctld\n", "slurmctld\nSlurmctldPort=x\n", 'slurm_conf.SlurmctldPort: "x" is not a port'),
-        ("/var/lib/slurm/slurmctld", "/etc/slurm", "StateSaveLocation is /etc/slurm, which is a directory of the system"),
+        ("/var/lib/slurm/slurmctld", "/usr/lib", "StateSaveLocation is /usr/lib, which is a directory of the system"),
         ("ClusterName=lab", "ClusterName=my.lab", 'cluster: "my.lab" is not a valid cluster name'),
     ],
 )  # fmt: skip
