@@ -204,7 +204,7 @@ def parse(text: str) -> ConfText:
 
 
 def with_one_default(partitions: dict[str, Settings]) -> dict[str, Settings]:
-    """Partitions of which the last with Default=YES has it, as slurmctld takes it from the others (`_parse_part_spec`)."""
+    """Partitions of which the last with Default=YES has it: slurmctld takes it from the others (`_parse_part_spec`)."""
     asking = [name for name, line in partitions.items() if line.get("default", "").lower() in ONE]
     return {**partitions, **{name: {**partitions[name], "default": "NO"} for name in asking[:-1]}}
 

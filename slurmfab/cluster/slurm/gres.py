@@ -361,7 +361,7 @@ def merge(lines: Sequence[GresLine]) -> tuple[GresLine, ...]:
 
 
 def evenly(lines: Sequence[GresLine]) -> Iterator[GresLine]:
-    """Yield lines without the files of shares of GPUs that are as many for each GPU, as Slurm divides a count itself."""
+    """Yield lines without the files of shares that are as many for each GPU, as Slurm divides a count itself."""
     gpus = sorted(file for line in lines if line.name == "gpu" for file in line.files)
     even = set()
     for name in SHARED:

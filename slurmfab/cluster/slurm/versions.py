@@ -159,8 +159,8 @@ def complaints(
 
 
 IGNORED_LINES = frozenset({"fastschedule=1"})
-"""Lines that all versions take and ignore, while another value of the key ends a daemon (`_validate_and_set_defaults` in
-src/common/read_config.c)."""
+"""Lines that all versions take and ignore, while another value of the key ends a daemon (`_validate_and_set_defaults`
+in src/common/read_config.c)."""
 
 
 def ignored_keys(version: SlurmVersion) -> frozenset[str]:

@@ -113,7 +113,8 @@ def changer(lines: list[str], path: str) -> str:
                 return f"{LINK} of {user}, {name}"
             return f"is {user}'s" if is_itself else f"is in {where}, which is {user}'s"
         if mode.startswith("d") and any(mode[index] == "w" for index in _WRITABLE):
-            return f"{'is a directory' if is_itself else f'is in {where},'} in which others than root may write ({mode})"
+            it = "is a directory" if is_itself else f"is in {where},"
+            return f"{it} in which others than root may write ({mode})"
     return ""
 
 

@@ -121,8 +121,8 @@ def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
         pytest.skip(f"the batch job of {who.name} waits for {node.name} since {WAIT_SECONDS} s ({found.reason}).")
     if turns and found.state not in ENDED:
         pytest.skip(
-            f"the batch job of {who.name} shares CPUs of {node.name} with others in turns (PreemptMode GANG), and has not "
-            f"ended within {WAIT_SECONDS + turns} s."
+            f"the batch job of {who.name} shares CPUs of {node.name} with others in turns (PreemptMode GANG), and has "
+            f"not ended within {WAIT_SECONDS + turns} s."
         )
     if found.state == "COMPLETED":
         return ""

@@ -297,6 +297,12 @@ def test_what_cannot_stay_then_is_told_with_the_files_the_daemons_and_the_lines(
     assert "scontrol reconfigure renews slurmctld on ctl and slurmd on n[1-" in told
 
 
+def test_two_default_partitions_then_the_last_is_the_default_as_slurm_takes_it() -> None:
+    one = taken(BASE + "PartitionName=first Nodes=n1 Default=YES\nPartitionName=last Nodes=n2 Default=yes\n")
+    assert [one.name for one in parsed(one).partitions if one.settings.get("Default")] == ["last"]
+    assert about(one, "Default=YES of first is not in the cluster file: Slurm takes the last, last.")
+
+
 def test_a_key_that_slurm_ignores_then_stays_with_its_file_and_is_told() -> None:
     files = dict.fromkeys(("ctl", "n1", "n2"), (conf("cgroup.conf", "CgroupAutomount=yes\nConstrainCores=yes\n"),))
     found = cluster(f"{BASE}PowerPlugin=power/none\n", files=files)
