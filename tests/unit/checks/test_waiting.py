@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from slurmfab.cluster.inventory import loading
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.node_state import ANOTHER_USER, LOGS, repair_of
 from slurmfab.commands.checks.slurm import WATCHED
+from slurmfab.commands.checks.user_jobs import turn_seconds
+
+CLUSTER = "cluster: tiny\ncontrollers: [ctl]\nnodes: [{hosts: n1}]\nslurm_conf: "
 
 
 @pytest.mark.parametrize(
@@ -24,6 +28,19 @@ from slurmfab.commands.checks.slurm import WATCHED
 )
 def test_a_job_that_slurm_refuses_when_it_is_told_then_the_repair_fits_the_words(message: str, repair: str) -> None:
     assert repair_of("main", message) == repair
+
+
+@pytest.mark.parametrize(
+    ("slurm_conf", "seconds"),
+    [
+        ("{}", 0),
+        ("{PreemptMode: REQUEUE, PreemptType: preempt/partition_prio}", 0),
+        ("{PreemptMode: 'suspend,gang', PreemptType: preempt/partition_prio}", 60),
+        ("{PreemptMode: GANG, SchedulerTimeSlice: 10}", 20),
+    ],
+)
+def test_a_job_when_jobs_share_cpus_in_turns_then_has_time_for_two_of_its_own(slurm_conf: str, seconds: int) -> None:
+    assert turn_seconds(loading.parse(f"{CLUSTER}{slurm_conf}\n", "tiny.yaml")) == seconds
 
 
 @pytest.mark.parametrize("reason", ["Prolog", "Cleaning", "", "Resources"])
