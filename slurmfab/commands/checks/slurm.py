@@ -326,6 +326,12 @@ class Slurm:
                 self.turn = self.reserved()
             return self.turn
 
+    def turn_of(self, user: str) -> tuple[str, ...]:
+        """The same option for a test job of a user, whom what is kept for test jobs would keep out otherwise."""
+        option = self.own_turn()
+        shared = option and not self.controller.run(line_of(commands.share_turn(self.job_name, user))).rc
+        return option if shared else ()
+
     def reserved(self) -> tuple[str, ...]:
         """Reserve a core for test jobs if jobs of users wait; the option of srun for it, if there is one."""
         if self.sender != AS_SLURM or not self.others_that("--states=PENDING"):

@@ -103,7 +103,8 @@ def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
     if place is None:
         raise DoesNotApply(f"no partition has {node.name}")
     slurm.has_run_jobs = True
-    options = (*place.options, f"--nodelist={node.name}", "--ntasks=1", slurm.memory_option((node.name,)), "--time=2",
+    memory = slurm.memory_option((node.name,))
+    options = (*place.options, *slurm.turn_of(who.name), f"--nodelist={node.name}", "--ntasks=1", memory, "--time=2",
                f"--job-name={slurm.job_name}", f"--output={path}", "--chdir=/tmp", "--no-requeue")  # fmt: skip
     number, refused = submit(slurm.controller, who, options, script=SCRIPT)
     if refused and who.name == NOBODY:

@@ -338,6 +338,11 @@ def reserve_turn(name: str, user: str, node: str, minutes: int) -> Command:
             "CoreCnt=1", "StartTime=now", "Duration=%d" % minutes, "Flags=IGNORE_JOBS,FLEX")  # fmt: skip
 
 
+def share_turn(name: str, user: str) -> Command:
+    """Lets jobs of one more user pass those that wait."""
+    return ("scontrol", "update", "reservation", "ReservationName=" + name, "Users+=" + user)
+
+
 def delete_reservation(name: str) -> Command:
     """Deletes a reservation."""
     return ("scontrol", "delete", "ReservationName=" + name)
