@@ -101,7 +101,7 @@ def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
     slurm.need_room(node.name)
     place, path = place_for(slurm.cluster, who.name, (node.name,)), f"/tmp/{slurm.job_name}-{secrets.token_hex(4)}"  # noqa: S108
     if place is None:
-        raise DoesNotApply(f"no partition has {node.name}")
+        raise DoesNotApply(f"no partition that is UP by the cluster file has {node.name}")
     slurm.has_run_jobs = True
     memory = slurm.memory_option((node.name,))
     options = (*place.options, *slurm.turn_of(who.name), f"--nodelist={node.name}", "--ntasks=1", memory, "--time=2",
