@@ -75,7 +75,7 @@ from slurmfab.cluster.slurm.job_submit_script import explains_refusals, needs_ac
 from slurmfab.cluster.slurm.site_files import OCI, TOPOLOGY
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
+CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
 _Entries = TypeVar("_Entries", bound=tuple[Any, ...] | str)
@@ -110,9 +110,9 @@ def _nodes_of_partition(value: Any) -> tuple[str, ...] | Literal["ALL"]:
     return "ALL" if isinstance(value, str) and value.upper() == "ALL" else host_names(value)
 
 
-@written_as(_CLUSTER_NAME)
+@written_as(CLUSTER_NAME)
 def _check_cluster_name(name: str) -> str:
-    if not _CLUSTER_NAME.fullmatch(name):
+    if not CLUSTER_NAME.fullmatch(name):
         words = "use at most 40 lower-case letters, digits, - and _, as in"
         raise ValueError(f'"{name}" is not a valid cluster name: {words} {re.sub("[^a-z0-9_-]", "_", name.lower())}')
     return name

@@ -55,16 +55,18 @@ class Place:
 
 
 def place_for(cluster: Cluster, user: str, nodes: tuple[str, ...]) -> Place | None:
-    """Where a user's job on all of these nodes runs; `None` if no partition has them all.
+    """Where a user's job on all of these nodes runs; `None` if no partition that the cluster file has UP has them all.
 
     The slurm user's jobs run in slurmfab's own partition, if there is one, so that no limit and no list of accounts of
     a partition concerns them. Other users' jobs run in the first partition that has the nodes and that the user may use
     by the cluster file; if there is none, in the first that has them, and Slurm says why it refuses.
     """
+    closed = [one.name for one in cluster.partitions if hindrances(one)[0]]
     if user in PRIVILEGED:
         own = partition_of_own_jobs(cluster, nodes)
-        return Place(own) if own else None
-    having = [one for one in cluster.partitions if one.nodes == "ALL" or set(nodes) <= set(one.nodes)]
+        return Place(own) if own and own not in closed else None
+    there = (one for one in cluster.partitions if one.name not in closed)
+    having = [one for one in there if one.nodes == "ALL" or set(nodes) <= set(one.nodes)]
     places = [place for one in having for place in places_of(cluster, user, one)]
     return next(iter((*places, *(Place(one.name) for one in having))), None)
 

@@ -19,7 +19,8 @@ from slurmfab.cluster.slurm.meaning import ONE
 Settings = Mapping[str, str]  # values by key in lower case
 
 # A key begins where a word begins: otherwise a long word without a value takes time by its length squared.
-ASSIGNMENT = re.compile(r"(?<![A-Za-z0-9_.])([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:\"([^\"]*)\"|(\S+))")
+ASSIGNMENT = re.compile(r"(?<![A-Za-z0-9_.])([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:\"([^\"]*)\"(?!\S)|(\S+))")
+QUOTED_PARTS = re.compile(r'"[^"]*"(?:,"[^"]*")+')
 COMMENT = re.compile(r"(?<!\\)#.*")
 CONTINUED = re.compile(r"(?<!\\)\\\s*$")
 INCLUDE = re.compile(r"\s*include\s+(\S.*)", re.IGNORECASE)
@@ -217,9 +218,18 @@ def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:
         if included:
             yield (("Include", included[1].strip()),)
             continue
-        found = [(key, quoted or plain) for key, quoted, plain in ASSIGNMENT.findall(bare)]
+        found = [(key, quoted or without_quotes(plain)) for key, quoted, plain in ASSIGNMENT.findall(bare)]
         if found:
             yield found
+
+
+def without_quotes(value: str) -> str:
+    """A list whose parts have quotes each, without them: Slurm keeps them, and looks for the words in it.
+
+    >>> without_quotes('"cred_expire=1200","ttl=1500"')
+    'cred_expire=1200,ttl=1500'
+    """
+    return value.replace('"', "") if QUOTED_PARTS.fullmatch(value) else value
 
 
 def joined_lines(text: str) -> Iterator[str]:
@@ -278,7 +288,7 @@ def without(settings: Settings, key: str) -> Settings:
 def node_line(hostlist: str, settings: Settings) -> NodeLine:
     """A line about the nodes of a hostlist; an invalid hostlist counts as one name."""
     names = names_in(hostlist)
-    lists = {key: settings[key] for key in ONE_EACH if len(names) > 1 and key in settings}
+    lists = {key: settings[key] for key in ONE_EACH if key in settings and (len(names) > 1 or "[" in settings[key])}
     own = {key: dealt for key, value in lists.items() if (dealt := dealt_out(hostlist, value))}
     return NodeLine(names, {key: value for key, value in settings.items() if key not in own}, own)
 

@@ -194,7 +194,7 @@ class Slurm:
             self.need_room(node)
         done = self.submitted(nodes, command, memory=memory, options=options, under=under)
         if done is None:
-            pytest.skip(f"no partition has all of {fold(nodes)}.")
+            pytest.skip(f"no partition that is UP by the cluster file has all of {fold(nodes)}.")
         self.explain(nodes, done)
         return done
 

@@ -51,7 +51,7 @@ def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
     slurm.need_room(node.name)
     place = place_for(slurm.cluster, who.name, (node.name,))
     if place is None:
-        raise DoesNotApply(f"no partition has {node.name}")
+        raise DoesNotApply(f"no partition that is UP by the cluster file has {node.name}")
     if why := no_room(slurm.node(node.name), preempts(slurm.controller.as_found.ask(line_of(commands.SHOW_CONFIG)))):
         pytest.skip(f"{node.name}: {why}.")
     slurm.has_run_jobs = True

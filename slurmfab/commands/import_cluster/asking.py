@@ -196,7 +196,8 @@ def same_host(contact: Contact, member: Member, own: Sequence[str]) -> str:
 def merged(keys: Mapping[str, str], known: Members, contact: Contact) -> Mapping[str, str]:
     """Members by name without those that are another member's host with a second name; a NodeName comes first."""
     nodes = [name for name in known.hosts if name not in (*known.controllers, known.database)]
-    first = {contact.facts[keys[name]].boot: name for name in nodes if name in keys and keys[name] in contact.facts}
+    there = [name for name in (*known.controllers, *nodes) if keys.get(name) in contact.facts]
+    first = {contact.facts[keys[name]].boot: name for name in there}
     own: dict[str, str] = {}
     for name, key in keys.items():
         node = first.get(contact.facts[key].boot, "") if key in contact.facts and name not in nodes else ""

@@ -153,14 +153,11 @@ def node_comments(old: OldCluster) -> dict[str, Comments]:
 
 
 def other_defaults(old: OldCluster) -> Iterator[str]:
-    """What is said of partitions of which another takes the place as the default one."""
-    asking = [dict(line.pairs) for line in old_lines(old.text) if line.kind == "partitionname"]
-    default = [
-        pairs for pairs in asking if {key.lower(): value.lower() for key, value in pairs.items()}.get("default") in ONE
-    ]
-    if len(default) > 1:
-        *others, last = (next(iter(pairs.values())) for pairs in default)
-        yield f"Default=YES of {', '.join(others)} is not in the cluster file: Slurm takes the last, {last}."
+    """Yield which partitions want to be the default and are not."""
+    lines = ({key.lower(): value for key, value in line.pairs} for line in old_lines(old.text))
+    asking = [one["partitionname"] for one in lines if "partitionname" in one and one.get("default", "").lower() in ONE]
+    if asking[:-1]:
+        yield f"Default=YES of {', '.join(asking[:-1])} is not in the cluster file: Slurm takes the last, {asking[-1]}."
 
 
 def remarks(old: OldCluster) -> Iterator[str]:

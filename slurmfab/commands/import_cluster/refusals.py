@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +11,7 @@ from slurmfab.base.errors import HostlistError, InputError, SlurmfabError
 from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.paths import SLURM_DIRECTORY
 from slurmfab.base.program_name import FAB
+from slurmfab.cluster.inventory.cluster import CLUSTER_NAME
 from slurmfab.cluster.inventory.rules.storage import taken
 from slurmfab.cluster.slurm.conf_text import MOST_MEMBERS, MOST_NAMES, MOST_SIZE, parse
 from slurmfab.cluster.slurm.platform import SOURCE, installed, unknown
@@ -20,7 +22,7 @@ PACKAGED = ("/usr/sbin/", "/usr/bin/", "/sbin/", "/bin/")  # where packages have
 MUNGE = {"AuthType": "auth/munge", "CredType": "cred/munge", "CryptoType": "crypto/munge"}
 SHOWN_NAMES = 5
 DEFAULT_STATE = "/var/lib/slurm/slurmctld"
-
+TOLD = ("cluster: ", "state_directory: ")  # how complaints about a cluster file begin that a reason here has in full
 NO_HARDWARE = ("cloud", "future")  # states of nodes that exist only now and then (slurm.conf(5), State)
 
 
@@ -223,8 +225,24 @@ def other_places(old: OldCluster) -> Iterator[str]:
         )
 
 
+def odd_cluster_names(old: OldCluster) -> Iterator[str]:
+    """A name that a cluster file cannot have, with the way to rename the cluster without losing a job."""
+    name = old.setting("ClusterName")
+    if name and not CLUSTER_NAME.fullmatch(name.lower()):
+        new = re.sub("[^a-z0-9_-]", "-", name.lower())[:40]
+        recorded = f" slurmdbd has the records until then under {name}." if old.database_host else ""
+        yield (
+            f"ClusterName is {name}, and slurmfab takes at most 40 letters, digits, - and _. Another name alone ends "
+            f"slurmctld (CLUSTER NAME MISMATCH). Rename it so that no job is lost: on {old.found.controller} systemctl "
+            f"stop slurmctld; rm {old.state_directory}/clustername; then ClusterName={new} in slurm.conf on all hosts, "
+            f"systemctl restart slurmd there, and systemctl start slurmctld.{recorded}"
+        )
+
+
 RULES = (
     no_slurm_conf,
+    odd_cluster_names,
+    shared_state,
     other_distributions,
     other_programs,
     too_old,
@@ -234,6 +252,5 @@ RULES = (
     more_than_one_slurmd,
     nodes_that_come_and_go,
     federations,
-    shared_state,
     other_places,
 )

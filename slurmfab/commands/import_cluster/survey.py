@@ -76,7 +76,7 @@ def unsayable(old: OldCluster) -> tuple[str, ...]:
         settings.settle(first_draft(old, carried(old)), old)
     except ClusterFileError as error:
         told = (complaint.partition(": ")[2] for complaint in error.complaints)
-        return tuple(f"{one.rstrip('.')}." for one in told if not one.startswith("state_directory: "))
+        return tuple(f"{one.rstrip('.')}." for one in told if not one.startswith(refusals.TOLD))
     except SlurmfabError:
         return ()  # such as a release without tables, which is among the reasons
     return ()

@@ -159,12 +159,9 @@ def of_file(  # noqa: PLR0917 - all that gives a text its meaning
     if file == "gres.conf":
         found = tuple(of_devices(old, new, slurm_conf))
     else:
+        settings = of_settings(file, old, new, is_same_host)
         found = (
-            *(
-                one
-                for one in of_settings(file, old, new, is_same_host)
-                if not is_ignored(one.name, one.actual, ignored)
-            ),
+            *(one for one in settings if not is_ignored(one.name, one.actual, ignored)),
             *of_nodes(old, new, is_same_host),
             *of_future_nodes(old, new),
             *of_partitions(old, new),

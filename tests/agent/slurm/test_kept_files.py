@@ -85,3 +85,10 @@ def test_a_host_whose_slurm_conf_differs_beside_its_include_then_shows_that_line
     assert (change.name, changed) == ("slurm.conf", ["-KillWait=90", "+KillWait=60"])
     assert apply(SlurmFiles("/etc/slurm", parts), context).status == "changed"
     assert (own.read_text(), shared.read_text()) == (parts[0][1], BY_HAND)
+
+
+def test_a_file_of_a_host_that_fetches_slurm_conf_comes_back_without_one(root: Path, context: Context) -> None:
+    (root / "etc/slurm").mkdir()
+    plugins = "include /etc/slurm/plugstack.conf.d/*.conf\n"
+    assert apply(SlurmFiles("/etc/slurm", (("plugstack.conf", plugins),)), context).status == "changed"
+    assert (root / "etc/slurm/plugstack.conf").read_text() == plugins

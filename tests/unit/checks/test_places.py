@@ -50,6 +50,13 @@ def test_a_job_of_a_user_on_nodes_goes_to_a_partition_that_the_user_may_use(
     assert place_for(loading.parse(CLUSTER, "tiny.yaml"), user, nodes) == place
 
 
+@pytest.mark.parametrize("user", ["slurm", "ada"])
+def test_a_node_whose_partition_the_cluster_file_keeps_down_then_has_no_test_jobs(user: str) -> None:
+    text = CLUSTER.replace('Nodes: "n[3-4]"', 'Nodes: "n[3-4]", State: DOWN') + "own_partition: false\n"
+    cluster = loading.parse(text, "tiny.yaml")
+    assert [place_for(cluster, user, (node,)) for node in ("n4", "n1")] == [None, Place("cpu")]
+
+
 @pytest.mark.parametrize(
     ("nodes", "place"),
     [

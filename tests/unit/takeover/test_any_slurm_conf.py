@@ -47,7 +47,9 @@ def values_of(key: Key) -> tuple[str, ...]:
     """Values that Slurm takes for a key; none for one of any text."""
     if key.kind.endswith("/"):
         return (f"{key.kind}one",)
-    return VALUES.get(key.kind.rstrip("0123456789"), (key.kind.split("|")[0],) if "|" in key.kind else ())
+    return VALUES.get(
+        key.kind.rstrip("0123456789"), (key.kind.removeprefix("~").split("|")[0],) if "|" in key.kind else ()
+    )
 
 
 comments = st.sampled_from(("", "", "# why\n", "#Key=3\n", "#\n", "\n", "# because: of ünïcode\t{x}\n"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from slurmfab.base.errors import HostError, HostKeyChanged, InputError, Slurmfab
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory.cluster import Ssh
 from slurmfab.cluster.slurm.conf_text import parse
-from slurmfab.commands.import_cluster.asking import find_controller, first_member, first_of, meet_members
+from slurmfab.commands.import_cluster.asking import find_controller, first_member, first_of, meet_members, merged
 from slurmfab.commands.import_cluster.contact import Contact, Target, found_target
 from slurmfab.commands.import_cluster.members import members
 from slurmfab.core.engine.progress import Progress
@@ -217,6 +218,18 @@ def test_a_controller_that_cannot_be_found_then_is_refused_with_the_reason(
     with pytest.raises(SlurmfabError, match=words) as refused:
         controller(KnownHosts(files, ["n1"], lost), "n1")
     assert not isinstance(refused.value, HostError)
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+def test_slurmdbd_by_another_address_of_the_controller_then_is_no_second_host(
+    monkeypatch: pytest.MonkeyPatch, is_one: bool
+) -> None:
+    text = conf("ctl") + "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=10.0.9.9\n"
+    monkeypatch.setattr(KnownHosts, "is_one", lambda *_: is_one)
+    contact = KnownHosts({}, ["ctl"])
+    contact.facts |= dict.fromkeys(("ctl", "10.0.9.9"), replace(contact.facts["ctl"], boot="7"))
+    found = merged({"ctl": "ctl", "10.0.9.9": "10.0.9.9"}, members(parse(text), "ctl"), contact)
+    assert [*found] == (["ctl"] if is_one else ["ctl", "10.0.9.9"])
 
 
 def test_an_address_of_a_name_then_is_an_ipv4_address_if_it_has_one() -> None:

@@ -272,6 +272,8 @@ def test_a_key_without_a_place_is_left_out_with_the_reason(line: str, key: str, 
         "Prolog=/a\nProlog=/b",
         "DownNodes=n2 Reason=broken",
         "FastSchedule=1",
+        'AuthInfo="cred_expire=1200","ttl=1500"',
+        "NodeName=n[3] NodeAddr=n[3] CPUs=4",
         "PartitionName=first Nodes=n1 Default=YES\nPartitionName=last Nodes=n2 Default=yes",
         "NodeName=n3 CPUs=4 State=DOWN",
         "NodeName=n3 CPUs=4 State=DRAIN",
@@ -295,6 +297,12 @@ def test_what_cannot_stay_then_is_told_with_the_files_the_daemons_and_the_lines(
     (told,) = about(one, "The first deployment will write slurm.conf, cgroup.conf anew on ctl,n[1-3]")
     assert line.rsplit(maxsplit=1)[-1].partition("=")[0].lower() in told.lower()
     assert "scontrol reconfigure renews slurmctld on ctl and slurmd on n[1-" in told
+
+
+def test_two_default_partitions_then_the_last_is_the_default_as_slurm_takes_it() -> None:
+    one = taken(BASE + "PartitionName=first Nodes=n1 Default=YES\nPartitionName=last Nodes=n2 Default=yes\n")
+    assert [one.name for one in parsed(one).partitions if one.settings.get("Default")] == ["last"]
+    assert about(one, "Default=YES of first is not in the cluster file: Slurm takes the last, last.")
 
 
 def test_a_key_that_slurm_ignores_then_stays_with_its_file_and_is_told() -> None:

@@ -53,8 +53,8 @@ def refusal(one: FoundCluster) -> str:
         ("NodeName=n[1-2] CPUs=4\n", "", "its slurm.conf names no compute nodes."),
         ("PartitionName=main Nodes=ALL\n", "", "its slurm.conf has no partition."),
         ("slurmctld\n", "slurmctld\nSlurmctldPort=x\n", 'slurm_conf.SlurmctldPort: "x" is not a port'),
-        ("/var/lib/slurm/slurmctld", "/etc/slurm", "StateSaveLocation is /etc/slurm, which is"),
-        ("ClusterName=lab", "ClusterName=my.lab", 'cluster: "my.lab" is not a valid cluster name'),
+        ("/var/lib/slurm/slurmctld", "/usr/lib", "StateSaveLocation is /usr/lib, which is a directory of the system"),
+        ("ClusterName=lab", "ClusterName=my.lab", "/clustername; then ClusterName=my-lab in slurm.conf"),
     ],
 )  # fmt: skip
 def test_a_slurm_conf_that_cannot_be_kept_is_refused_with_the_reason(old: str, new: str, reason: str) -> None:

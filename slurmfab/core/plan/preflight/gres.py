@@ -65,12 +65,18 @@ def remarks(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str
             yield node, _driverless_notice(plan_input, node)
         settings, known = plan_input.cluster.settings_of(node), plan_input.host(node).gpus
         other = _other_types(settings, known)
-        if other:
+        if other and gres_value(settings) != _gres_before(plan_input, node):
             yield node, other
         if known and gres_value(settings) and not wanted_gpus(settings):
             all_of_them = written(Device("gpu", known[0].type, str(len(known))))
             remark = f"its Gres, {gres_value(settings)}, does not name its {len(known)} GPUs, so jobs cannot use them"
             yield node, f"{remark}; to change that, add {all_of_them} to it"
+
+
+def _gres_before(plan_input: PlanInput, node: str) -> str:
+    """The Gres that slurm.conf gives a node now: what jobs ask for there is a name already."""
+    lines = plan_input.conf_before.nodes
+    return lines[node].of(node, "gres") if node in lines else ""
 
 
 def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[DriverlessGpu]) -> str:

@@ -222,9 +222,12 @@ class SlurmFiles(Resource):
         """Let the installed Slurm parse the staged files.
 
         scontrol only parses slurm.conf and contacts no daemon; `slurmd -G` also reads gres.conf and looks at the
-        devices. Raises ResourceFailed if Slurm refuses them; the text has its errors.
+        devices. Raises ResourceFailed if Slurm refuses them; the text has its errors. A host that fetches slurm.conf
+        has none with which the others could be read.
         """
         conf = os.path.join(stage, SLURM_CONF)
+        if not os.path.lexists(conf):
+            return
         done = context.run(commands.hostnames("x"), env={"SLURM_CONF": conf})
         if done.returncode == 0 and self.node and any(os.path.exists(context.path(path)) for path in SLURMD):
             done = context.run(["slurmd", "-G", "-N", self.node, "-f", conf], env={"SLURM_CONF": conf})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -179,6 +180,13 @@ def test_a_type_that_a_known_nodes_gpus_are_not_is_a_remark() -> None:
     wanted = wanting("Gres: 'gpu:h100:2'")
     ((host, words),) = remarks(plan_input(wanted, facts_of(wanted, gpus=GPUS)), ("n1",))
     assert (host, words[:43]) == ("n1", "the cluster file calls its GPUs gpu:h100:2,")
+
+
+def test_a_type_that_slurm_conf_has_already_is_a_name_of_the_sites_and_no_remark() -> None:
+    wanted = wanting("Gres: 'gpu:h100:2'")
+    facts = facts_of(wanted, gpus=GPUS)
+    facts["c1"] = replace(facts["c1"], slurm_conf="NodeName=n1 CPUs=4 Gres=gpu:h100:2\n")
+    assert list(remarks(plan_input(wanted, facts), ("n1",))) == []
 
 
 @pytest.mark.parametrize(
