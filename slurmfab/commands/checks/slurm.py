@@ -19,6 +19,7 @@ from slurmfab.base.errors import InputError
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.own_jobs import Place, ordinary_users, place_for
+from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of, person
@@ -398,6 +399,9 @@ class Slurm:
             pytest.skip(text)
         place = self.place(nodes)
         repair = node_state.repair_of(place.partition if place else "", reason or message)
+        plugins = setting(self.cluster.slurm_conf, "JobSubmitPlugins")
+        if plugins and not reason and repair == node_state.LOGS:
+            repair += f"; the cluster file has JobSubmitPlugins: {plugins}, which can refuse jobs of {self.user}"
         raise AssertionError(f"Slurm does not run a job there: {message}.{why} Repair: {repair}")
 
     def waiting_reason(self) -> str:

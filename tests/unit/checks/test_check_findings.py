@@ -579,6 +579,14 @@ def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: 
         test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
+def test_a_job_that_slurm_refuses_where_the_site_has_a_submit_plugin_then_the_plugin_is_named(bench: Bench) -> None:
+    bench.shells["ctl"].rules["srun .*uname -n"] = refusal("srun: error: Unable to allocate resources: Unspecified")
+    slurm = bench.slurm
+    slurm.cluster = slurm.cluster.model_copy(update={"slurm_conf": {"JobSubmitPlugins": "lua"}})
+    with pytest.raises(AssertionError, match="JobSubmitPlugins: lua, which can refuse jobs of slurm"):
+        test_jobs.test_job_runs(bench.hosts["n1"], slurm, bench.known.lock)
+
+
 @pytest.mark.parametrize(
     ("reason", "outcome", "words"),
     [
