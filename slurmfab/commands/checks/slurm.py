@@ -414,7 +414,9 @@ class Slurm:
 
     def others_on(self, nodes: Sequence[str]) -> list[str]:
         """The IDs of the jobs on these nodes, except for test jobs."""
-        return self.others_that("--nodelist=" + fold(nodes))
+        # squeue takes `localhost` for the host's own name, and a cluster with such a node has no other.
+        where = "--states=RUNNING,COMPLETING,SUSPENDED" if "localhost" in nodes else "--nodelist=" + fold(nodes)
+        return self.others_that(where)
 
     def others_that(self, *options: str) -> list[str]:
         """The IDs of the jobs that squeue finds with these options, except for test jobs."""
