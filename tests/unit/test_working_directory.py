@@ -160,7 +160,7 @@ STARTS = {
     "base/surroundings.py",  # -I
     "commands/accept/queue.py",  # -I, -S
     "lab/private_users.py",  # -I
-    "on_hosts/agent/facts/facts.py",  # -I
+    "on_hosts/agent/facts/facts.py",  # -I, -S
     "on_hosts/programs/containers/prune.py",  # a program of root's by its path
 }
 """What may start a Python; all else does by `surroundings.python`."""

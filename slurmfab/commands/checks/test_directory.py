@@ -112,7 +112,7 @@ def members(host: CheckedHost, groups: tuple[str, ...]) -> dict[str, list[str]]:
     """The members of the groups that a host knows, by name."""
     if not groups:
         return {}
-    told = host.as_found.ask(f"timeout 20 python3 -I -c {shlex.join([MEMBERS, *groups])}; true")
+    told = host.as_found.ask(f"timeout 20 python3 -I -S -c {shlex.join([MEMBERS, *groups])}; true")
     found = json_objects.parse(told.encode()) or {}
     return {group: [name for name in some if name.isprintable()] for group, some in found.items()}
 

@@ -454,7 +454,7 @@ def members(root: str, groups: Sequence[str]) -> Dict[str, List[str]]:
     if root:
         found = {one[0]: one[3].split(",") for one in entries(root + "/etc/group") if one[0] in groups}
     else:
-        found = json.loads((printed([sys.executable, "-I", "-c", MEMBERS, *groups]) if groups else "") or "{}")
+        found = json.loads((printed([sys.executable, "-I", "-S", "-c", MEMBERS, *groups]) if groups else "") or "{}")
     return {
         group: sorted({(name if name.isprintable() else ascii(name))[:255] for name in some} - {""})
         for group, some in found.items()
