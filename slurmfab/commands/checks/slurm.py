@@ -414,9 +414,7 @@ class Slurm:
 
     def others_on(self, nodes: Sequence[str]) -> list[str]:
         """The IDs of the jobs on these nodes, except for test jobs."""
-        # squeue takes `localhost` for the host's own name, and a cluster with such a node has no other.
-        where = "--states=RUNNING,COMPLETING,SUSPENDED" if "localhost" in nodes else "--nodelist=" + fold(nodes)
-        return self.others_that(where)
+        return self.others_that(*commands.on_nodes(fold(nodes)))
 
     def others_that(self, *options: str) -> list[str]:
         """The IDs of the jobs that squeue finds with these options, except for test jobs."""

@@ -209,6 +209,11 @@ def signal_batch(job: str, signal: str) -> Command:
     return ("scancel", "--batch", "--signal=" + signal, "--", *job_ids([job]))
 
 
+def on_nodes(hostlist: str) -> Command:
+    """The options of squeue for jobs on nodes: none for `localhost`, a cluster's one node, which squeue renames."""
+    return () if hostlist == "localhost" else ("--nodelist=" + hostlist,)
+
+
 def ids_of_jobs(*options: str) -> Command:
     """Prints the ids of jobs, one per line; the options are those of squeue."""
     return ("squeue", "--all", "--noheader", "--format=%i", *options)

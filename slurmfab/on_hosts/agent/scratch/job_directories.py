@@ -87,6 +87,6 @@ def unused(context: Context, base: Folder, node: str, spared: Collection[str] = 
     without_step = [name for name in there if name not in here]
     if not without_step:
         return []
-    rows = commands.jobs(("JobID",), "--nodelist=" + node).ask(context, SLURM_SECONDS)
+    rows = commands.jobs(("JobID",), *commands.on_nodes(node)).ask(context, SLURM_SECONDS)
     known = {row[0].strip() for row in rows}
     return [name for name in without_step if name not in known]
