@@ -24,7 +24,7 @@ UBUNTU_TESTS := $(patsubst %,tests/lab/test_%.py, \
 # Tests that are played on the stand-in for Enterprise Linux: those of its package manager, and some that are not about apt.
 EL_TESTS := tests/agent/dnf $(patsubst %,tests/lab/test_%.py, \
   el el_bundle el_logins selinux mixed mixed_upgrade accounts add_node come_and_go configless database drain_resume_status drift \
-  eject eject_rich gres hand_made_files history import in_use power reboot rollback rotate_munge_key saved_plan second_controller \
+  eject eject_rich former_mistakes gres hand_made_files history import in_use new_machines power reboot rollback rotate_munge_key saved_plan second_controller \
   slurm_user stopped_slurmctld submit_script topology upgrade upgrade_back usage)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 # What sudo would leave out: the suites that tests on hosts are played on, and where Ubuntu's packages come from.
