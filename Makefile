@@ -78,6 +78,7 @@ test-packages: tool-packages  ## these, and Chromium, zsh and fish, which tests 
 	$(call INSTALL,$(BROWSER_PACKAGES) $(SHELL_PACKAGES),--no-install-recommends)
 
 demo: setup lab-packages  ## one controller and two compute nodes on this machine: deploy, check, run a job
+	@mkdir -p build  # so that it is the user's, also where root writes below it
 	$(AS_ROOT) env PATH="$$PATH:/usr/sbin:/sbin" BIN="$(BIN)" SUITE="$(SUITE)" sh docs/demo.sh
 
 demo-down:  ## remove what the demo left running
