@@ -26,7 +26,7 @@ from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of, per
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes import lost_jobs
 from slurmfab.on_hosts.agent.nodes.states import record, records
-from slurmfab.on_hosts.agent.nodes.user_jobs import Person
+from slurmfab.on_hosts.agent.nodes.user_jobs import SMALL_MEMORY, Person, memory_option
 
 WAIT_SECONDS = 45
 """Seconds that a test job may wait for resources: where users' jobs wait, the backfill scheduler starts it, and that
@@ -51,7 +51,6 @@ wait "$started"; code=$?; kill "$watching" 2>/dev/null; exit "$code"
 
 JOB_SECONDS = 90  # time limit in seconds of a test job, waiting included
 TURN_MINUTES = 10  # after which the reservation of test jobs is over, also if nobody is left to delete it
-SMALL_MEMORY = 50  # MiB of memory that a test job requests by default
 AS_SLURM = ("runuser", "-u", "slurm", "--")  # command prefix that runs srun as the slurm user
 QUEUED = "queued and waiting for resources"  # srun's words about a job that did not start at once
 
@@ -351,8 +350,7 @@ class Slurm:
 
     def memory_option(self, nodes: Sequence[str], memory: int = SMALL_MEMORY) -> str:
         """The option of a job's memory on each node: MiB, up to what Slurm knows; 1 without RealMemory."""
-        known = (self.node_as_found(name).get("RealMemory", "") for name in nodes)
-        return f"--mem={min([memory, *(int(one) for one in known if one.isdecimal())])}M"
+        return memory_option(map(self.node_as_found, nodes), memory)
 
     def place(self, nodes: Sequence[str]) -> Place | None:
         """The partition and account of a job on these nodes; `None` if no partition has them all."""
@@ -366,8 +364,8 @@ class Slurm:
                 return name
         pytest.skip("no node has room for a small job now.")
 
-    def need_room(self, name: str) -> None:
-        """Skip the check if a node is out of service, which another check reports, or in use."""
+    def need_room(self, name: str) -> Mapping[str, str]:
+        """Slurm's record of a node. Skips the check if it is out of service, which another check reports, or in use."""
         node = self.node(name)
         if name in self.busy:
             pytest.skip(self.busy[name])
@@ -375,6 +373,7 @@ class Slurm:
             pytest.skip(f"Slurm gives {name} no jobs while it is {node.get('State', 'UNKNOWN')}.")
         if node.get("CPUAlloc") == node.get("CPUTot") and self.others_on((name,)):
             pytest.skip(f"all of {name} is taken by jobs.")
+        return node
 
     def explain(self, nodes: Sequence[str], done: CommandResult) -> None:
         """Raise AssertionError if srun's result shows that Slurm did not run the job, or skip if others were in it."""

@@ -31,6 +31,7 @@ from slurmfab.on_hosts.agent.nodes.user_jobs import (
     number_of,
     preempts,
     reading,
+    told_states,
 )
 
 ALONE = "slurmfab-check-alone"  # output of a job that did not see the other job start
@@ -48,11 +49,11 @@ def batch_job(slurm: Slurm, who: Person, node: CheckedHost) -> str:
 
     Skips without room, where a job might stop others, and where a limit holds it.
     """
-    slurm.need_room(node.name)
+    record = slurm.need_room(node.name)
     place = place_for(slurm.cluster, who.name, (node.name,))
     if place is None:
         raise DoesNotApply(f"no partition that is UP by the cluster file has {node.name}")
-    if why := no_room(slurm.node(node.name), preempts(slurm.controller.as_found.ask(line_of(commands.SHOW_CONFIG)))):
+    if why := no_room(record, preempts(slurm.controller.as_found.ask(line_of(commands.SHOW_CONFIG)))):
         pytest.skip(f"{node.name}: {why}.")
     slurm.has_run_jobs = True
 
@@ -102,10 +103,7 @@ def asked(host: CheckedHost, command: Sequence[str], seconds: int = ANSWER_SECON
 def states(host: CheckedHost, numbers: Sequence[str]) -> dict[str, JobState] | None:
     """What slurmctld knows of jobs by ID, `GONE` for one that it does not know; `None` if it does not answer."""
     done = asked(host, commands.job_states(numbers))
-    found = commands.states(str(done.stdout))
-    if done.rc and not found and "Invalid job id" not in done.stderr:
-        return None
-    return {number: found.get(number, JobState("GONE")) for number in numbers}
+    return told_states(numbers, done.rc, str(done.stdout), str(done.stderr))
 
 
 def state(host: CheckedHost, number: str) -> JobState:

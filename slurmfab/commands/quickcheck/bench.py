@@ -15,12 +15,12 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.own_jobs import Place
 from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.hosts import CheckedHost, Opener, line_of
-from slurmfab.commands.checks.slurm import SMALL_MEMORY, Slurm, job_words
+from slurmfab.commands.checks.slurm import Slurm, job_words
 from slurmfab.commands.checks.user_jobs import read_output
 from slurmfab.core.impact.drift_kinds import acceptance
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes.states import records
-from slurmfab.on_hosts.agent.nodes.user_jobs import Person
+from slurmfab.on_hosts.agent.nodes.user_jobs import SMALL_MEMORY, Person
 
 MOST_NAMED = 3  # how many nodes a message names with their reasons if no node takes jobs
 

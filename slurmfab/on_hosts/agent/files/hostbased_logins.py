@@ -78,11 +78,10 @@ def spelled(context: Context, names: Set[str], path: str) -> Set[str]:
     folded = {name.casefold() for name in names}
     own = {one[0] for one in entries(context.path(path)) if one[0].casefold() in folded}
     usual = {one for name in names for one in (name, name.lower(), name.upper(), name.capitalize())}
-    asked = {name: grp.getgrnam if path == "/etc/group" else pwd.getpwnam for name in usual if context.root == "/"}
     known = set()
-    for name, ask in asked.items():
+    for name in usual if context.root == "/" else ():
         with suppress(KeyError, ValueError):
-            known.add(ask(name)[0])
+            known.add((grp.getgrnam if path == "/etc/group" else pwd.getpwnam)(name)[0])
     return own | usual | known
 
 

@@ -12,7 +12,7 @@ import re
 import shlex
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
@@ -127,7 +127,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
             elif why := no_room(record, stops_others):
                 ends[node] = End(WAITED, why)
             else:
-                wanted[node] = [*options, memory_option(record)]
+                wanted[node] = [*options, memory_option([record])]
     ends.update(batch_jobs(ask, who, wanted, NAME % os.urandom(3).hex(), PATIENCE))
     return {"user": who.name, "ends": {node: list(end) for node, end in ends.items()}, "output": ""}
 
@@ -153,10 +153,10 @@ def no_room(record: Mapping[str, str], stops_others: bool) -> str:
     return "jobs run there, which another one might stop (PreemptMode)" if stops_others and used != "0" else ""
 
 
-def memory_option(record: Mapping[str, str], memory: int = SMALL_MEMORY) -> str:
-    """The option of a job's memory on a node: MiB, up to what Slurm knows; 1 without RealMemory."""
-    known = record.get("RealMemory", "")
-    return "--mem=%dM" % min(memory, int(known) if known.isdecimal() else memory)
+def memory_option(nodes: Iterable[Mapping[str, str]], memory: int = SMALL_MEMORY) -> str:
+    """The option of a job's memory on each of some nodes: MiB, up to what Slurm knows; 1 without RealMemory."""
+    known = (one.get("RealMemory", "") for one in nodes)
+    return "--mem=%dM" % min([memory, *(int(one) for one in known if one.isdecimal())])
 
 
 def batch_jobs(
@@ -250,10 +250,15 @@ def number_of(code: int, output: str, errors: str) -> Tuple[str, str]:
 
 def states(ask: Ask, numbers: Sequence[str]) -> Dict[str, JobState]:
     """What slurmctld knows of jobs by ID, `GONE` for one that it does not know; none if it does not answer."""
-    code, output, errors = ask("timeout %d %s" % (ANSWER_SECONDS, shlex.join(commands.job_states(numbers))), "")
+    asked = "timeout %d %s" % (ANSWER_SECONDS, shlex.join(commands.job_states(numbers)))
+    return told_states(numbers, *ask(asked, "")) or {}
+
+
+def told_states(numbers: Sequence[str], code: int, output: str, errors: str) -> Optional[Dict[str, JobState]]:
+    """What `job_states` has told of jobs by ID, `GONE` for one that slurmctld does not know; `None` for no answer."""
     found = commands.states(output)
     if code and not found and "Invalid job id" not in errors:
-        return {}
+        return None
     return {number: found.get(number, JobState("GONE")) for number in numbers}
 
 
