@@ -31,7 +31,7 @@ INSTALLS = "pgrep -f '[d]pkg .*--(unpack|configure) ' >/dev/null && echo install
 """Whether packages are unpacked or set up on a host; apt runs dpkg for less long before that."""
 LOCK_IS_FREE = "[ ! -e /run/slurmfab.lock ] || flock -n /run/slurmfab.lock true && echo free"
 LEFTOVERS = (
-    "find / /run -xdev '(' -name '*slurmfab*' -o -path '/usr/sbin/*policy-rc.d*' ')'"
+    "find / /run -xdev -ignore_readdir_race '(' -name '*slurmfab*' -o -path '/usr/sbin/*policy-rc.d*' ')'"
     " ! -path /run/slurmfab.lock ! -path '/run/slurmfab-agent*' ! -path '/var/lib/slurmfab*'"
     " ! -path /etc/logrotate.d/slurmfab-slurmd ! -path '/etc/systemd/system/*.service.d/slurmfab-user.conf'"
     " ! -path '/etc/systemd/system/*.service.d/10-slurmfab.conf' ! -path '*/slurmfab-recovery*'"
@@ -114,6 +114,11 @@ def now(hosts: DeployedLab, name: str) -> set[str]:
 def looks(hosts: DeployedLab, *names: str) -> dict[str, list[str]]:
     """How hosts look; two are equal when two deployments came to the same end."""
     return {name: hosts.on(name, LOOK).splitlines() for name in names}
+
+
+def differences(one: dict[str, list[str]], other: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The lines by host that are in one of two looks alone; none if the hosts look the same."""
+    return {host: odd for host in one if (odd := sorted(set(one[host]) ^ set(other[host])))}
 
 
 def at_rest(hosts: DeployedLab, *names: str) -> None:

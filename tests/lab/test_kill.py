@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from fingerprints import CLUSTER, KEY, PACKAGE_KEY, at_rest, looks, now, seen, watch
+from fingerprints import CLUSTER, KEY, PACKAGE_KEY, at_rest, differences, looks, now, seen, watch
 from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, words_of
 from stock import Stock, in_turn
@@ -134,7 +134,7 @@ def test_a_first_deployment_that_is_killed_again_and_again_when_it_may_end_then_
         kill(hosts, person, LOOKING_SECONDS + moment - reached)
         reached = moment
         assert {hosts.on(host, PACKAGE_KEY) for host in ALL} <= {"whole", "absent"}
-    assert undisturbed(hosts, person).looks == left_alone.looks
+    assert differences(undisturbed(hosts, person).looks, left_alone.looks) == {}
     for host in ALL:
         others = seen(hosts, host) - before[host] - now(hosts, host)
         # munge's package makes a key on each host, and not in one step.
@@ -154,7 +154,7 @@ def test_a_change_that_is_killed_again_and_again_when_jobs_run_then_they_go_on_a
         hosts.inventory_path.write_text(old if number % 2 else new)
         kill(hosts, person, moment)
         assert running(hosts) == before
-    assert changed(hosts, person, new).looks == states[new].looks
+    assert differences(changed(hosts, person, new).looks, states[new].looks) == {}
     assert running(hosts) == before
     assert {host: seen(hosts, host) for host in ALL} == before_kills
     again = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
