@@ -156,6 +156,8 @@ def test_a_hard_link_to_a_file_of_root_leaves_that_file_as_it_is(
 def test_a_directory_that_its_owner_swaps_with_a_link_between_two_steps_leads_nowhere_else(
     root: Path, hostile: Context, victim: Path, resource: Resource
 ) -> None:
+    if isinstance(resource, LeftFile) and not AS_ROOT:
+        pytest.skip("it acts as the directory's owner, who owns the other one as well unless root gave it away")
     give_away(root / STATE[1:])
     before = state_of(victim)
     with swapped(root / STATE[1:], victim):
