@@ -54,6 +54,7 @@ class Drilled:
     lab: DeployedLab
     job: str
     seen: str
+    found: tuple[tuple[str, str], ...]  # what check-cluster finds before the first drill
 
     def drill(self, *words: str, code: int = 0) -> dict[str, Any]:
         """The result of the one drill of a run that ends with this exit code."""
@@ -67,6 +68,11 @@ class Drilled:
         self.lab.until("ctl", IN_ORDER, WELL)
         for host in HOSTS:
             self.lab.until(host, LEFT, "")
+
+
+def failed_checks(lab: DeployedLab) -> tuple[tuple[str, str], ...]:
+    """What check-cluster finds, as host and cause."""
+    return tuple((one["host"], one["cause"]) for one in lab.checks() if one["outcome"] == "failed")
 
 
 @pytest.fixture(scope="module", params=in_turn("drill"))
@@ -83,7 +89,7 @@ def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Drilled]:
         job = lab.on("ctl", AS_SLURM + "sbatch --parsable -w n3 --mem=50 -o /dev/null --wrap 'sleep 3600'")
         lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
         lab.until("ctl", IN_ORDER, WELL)
-        yield Drilled(lab, job, lab.on("ctl", JOB.format(job)))
+        yield Drilled(lab, job, lab.on("ctl", JOB.format(job)), failed_checks(lab))
         lab.on("ctl", f"scancel {job}")
 
 
@@ -114,6 +120,8 @@ def test_a_slurmctld_that_crashes_is_started_by_systemd_and_a_job_that_has_just_
     assert result["alerts"] == [{"name": "SlurmctldDown", "after": 120, "fires": False}]
     assert cluster.lab.on("ctl", JOB.format(job)) == began
     assert cluster.lab.on("ctl", "find /shared /var/log/slurm -name 'core*'") == ""
+    assert [one for one in cluster.lab.checks("daemons") if one["outcome"] == "failed"] == []
+    assert (planned := cluster.lab.slurmfab("plan")).returncode == 0, words_of(planned)
     cluster.lab.on("ctl", f"scancel {job}")
 
 
@@ -156,6 +164,11 @@ def test_a_node_without_its_link_is_down_and_back_and_ssh_goes_on(cluster: Drill
     assert result["outcome"] == "passed", result
     assert "down" in result["sign"]
     assert result["noticed"] <= result["out"] <= result["lasted"]
+
+
+def test_the_checks_after_all_drills_find_what_they_found_before_and_a_plan_has_nothing_to_do(cluster: Drilled) -> None:
+    assert failed_checks(cluster.lab) == cluster.found
+    assert (planned := cluster.lab.slurmfab("plan")).returncode == 0, words_of(planned)
 
 
 def test_a_node_with_a_job_is_refused_with_the_job_and_not_touched(cluster: Drilled) -> None:

@@ -93,6 +93,7 @@ START = "systemctl start slurmctld || { systemctl reset-failed slurmctld; system
 KILL = """\
 pid=$(systemctl show --property=MainPID --value slurmctld)
 test "$pid" -gt 0 || refuse 'slurmctld does not run'
+systemctl show --property=NRestarts --value slurmctld >ends
 setpriv --reuid="$(stat -c %u "/proc/$pid")" --regid="$(stat -c %g "/proc/$pid")" --clear-groups \\
     prlimit --pid "$pid" --core=0
 kill -ABRT "$pid"
@@ -100,6 +101,13 @@ kill -ABRT "$pid"
 """By SIGABRT slurmctld saves its state before it crashes. By SIGKILL it would forget what has happened since it last
 saved it: it would start a job once more that has just started, drain the node for that, and requeue the job.
 """
+TAKE_NOTE = """\
+if test "$(cat ends)" = 0 && test "$(systemctl show --property=NRestarts --value slurmctld)" = 1; then
+    systemctl reset-failed slurmctld
+fi
+"""
+"""The end that the drill has brought about is known. An end of before, or a second one, stays a finding of checks."""
+
 NFT = "command -v nft >/dev/null || refuse 'nft is not installed; to have it: packages: {compute: [nftables]}'\n"
 TABLE = "inet slurmfab_drill"
 OPEN = f"nft 'add table {TABLE}; delete table {TABLE}'\n"  # also where there is no such table
@@ -241,7 +249,7 @@ DRILLS: Mapping[str, Drill] = {
     for drill in (
         Drill(
             "slurmctld", "slurmctld crashes, with its state saved; systemd has to start it again", ON_CONTROLLER,
-            lambda *_: Script(KILL, START), lambda _: RESTART, lambda _: RESTART, ("SlurmctldDown",),
+            lambda *_: Script(KILL, START + TAKE_NOTE), lambda _: RESTART, lambda _: RESTART, ("SlurmctldDown",),
             "restart_daemons: true in the cluster file, which is the default",
         ),
         Drill(

@@ -64,6 +64,12 @@ def test_a_fault_begins_once_and_ends_with_nothing_left(systemd: Systemd, tmp_pa
     assert apply(TimedFault("link"), systemd).status == OK
 
 
+def test_the_end_of_a_fault_reads_what_its_beginning_wrote_down(systemd: Systemd, tmp_path: Path) -> None:
+    assert apply(TimedFault("link", "echo before >note", f"cp note {tmp_path}/file", 90), systemd).status == CHANGED
+    assert apply(TimedFault("link"), systemd).status == CHANGED
+    assert (tmp_path / "file").read_text() == "before\n"
+
+
 def test_a_fault_has_a_longest_time_and_its_scripts_are_roots_alone(systemd: Systemd, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     apply(fault(tmp_path), systemd)

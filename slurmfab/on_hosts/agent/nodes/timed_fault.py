@@ -63,7 +63,10 @@ class TimedFault(Resource):
         if not self.begin:
             return
         replace.make_directory(place, os.geteuid(), os.getegid(), 0o700)
-        for name, text in (("end", self.end + FINISH % (place, place)), ("begin", BEGIN + self.begin)):
+        for name, text in (
+            ("end", "cd %s\n" % place + self.end + FINISH % (place, place)),
+            ("begin", BEGIN + self.begin),
+        ):
             replace.put(place + "/" + name, text.encode(), os.geteuid(), os.getegid(), 0o600)
         limits = {"RuntimeMaxSec": self.most, "TimeoutStartSec": BEGIN_SECONDS, "TimeoutStopSec": STOP_SECONDS}
         words = [word for name, value in limits.items() for word in ("-p", "%s=%d" % (name, value))]
