@@ -35,10 +35,11 @@ LEFTOVERS = (
     " ! -path /run/slurmfab.lock ! -path '/run/slurmfab-agent*' ! -path '/var/lib/slurmfab*'"
     " ! -path /etc/logrotate.d/slurmfab-slurmd ! -path '/etc/systemd/system/*.service.d/slurmfab-user.conf'"
     " ! -path '/etc/systemd/system/*.service.d/10-slurmfab.conf' ! -path '*/slurmfab-recovery*'"
-    " ! -path /usr/local/lib/slurmfab ! -path '/usr/local/lib/slurmfab/recovery*'"
+    " ! -path /usr/local/lib/slurmfab ! -path '/usr/local/lib/slurmfab/recovery*' ! -path '/run/systemd/units/*'"
 )
 """Temporary files and staging directories anywhere, and the policy that keeps daemons from starting; neither the lock
-nor what hosts keep in memory of the agent, and for a rollback, nor files that each cluster has."""
+nor what hosts keep in memory of the agent, and for a rollback, nor files that each cluster has. systemd keeps a link in
+/run/systemd/units while a service runs, such as that of the recovery, every 15 seconds."""
 
 WATCH = f"""
 import hashlib, time
