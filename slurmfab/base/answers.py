@@ -161,6 +161,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "collected": strict_object({"index": _TEXT}, {"refused": _COUNT}),
         "daemon_errors": strict_object({"errors": core_schema.list_schema(_LINE, max_length=8)}, {}),
         "directory_sizes": _directory_sizes(),
+        "ended_jobs": core_schema.dict_schema(_LINE, core_schema.list_schema(_LINE, min_length=2, max_length=2)),
         "evidence": _evidence(),
         "file": _LINE,
         "found_files": _found_files(),
@@ -265,7 +266,9 @@ def _evidence() -> core_schema.CoreSchema:
     rows = dict.fromkeys(
         ("memory", "records", "others", "events", "past_reservations"), core_schema.list_schema(row, max_length=8000)
     )
-    texts = dict.fromkeys(("ping", "nodes", "partitions", "reservations", "limits", "associations", "qos"), _TEXT)
+    texts = dict.fromkeys(
+        ("ping", "nodes", "partitions", "reservations", "completing", "limits", "associations", "qos"), _TEXT
+    )
     missing = core_schema.list_schema(core_schema.tuple_schema([_LINE, _TEXT], strict=False), max_length=8)
     number, yes, start = core_schema.int_schema(ge=0, lt=1 << 32), core_schema.bool_schema(strict=True), _SECONDS
     job = core_schema.tuple_schema(

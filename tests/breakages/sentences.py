@@ -13,6 +13,7 @@ CONF, KEY, STATE = "/etc/slurm/slurm.conf", "/etc/munge/munge.key", "/var/lib/sl
 NO_DROP_IN = "/etc/systemd/system.control/slurmctld.service.d"
 """Where a link to /dev/null goes over slurmfab's drop-in of that name (systemd.unit(5))."""
 
+HANGS = "printf '#!/bin/sh\\nsleep 4242\\n' >/etc/slurm/epilog.d/zz-hangs && chmod 755 /etc/slurm/epilog.d/zz-hangs"
 OTHER_KEY = f"cp -a {KEY} {SAVED} && head -c 128 /dev/urandom > {KEY}"
 RIGHT_KEY = f"cp -a {SAVED} {KEY} && systemctl restart munge"
 MOUNTED = "systemctl start home.mount"
@@ -517,6 +518,24 @@ OF_SLURM = (
         "scontrol update NodeName=n1 State=RESUME",
         "its state in Slurm is IDLE+DRAIN",
         at="ctl",
+    ),
+    Falsified(
+        "configuration.scripts_around_jobs_are_as_the_cluster_file_says",
+        "n1",
+        "somebody added a script to epilog.d",
+        "printf '#!/bin/sh\n' >/etc/slurm/epilog.d/zz-site",
+        "rm /etc/slurm/epilog.d/zz-site",
+        "/etc/slurm/epilog.d/zz-site is not in the cluster file",
+    ),
+    Falsified(
+        "nodes.ended_jobs_are_gone",
+        "n1",
+        "the epilog of a job hangs",
+        f"{HANGS} && cd /tmp && runuser -u ada -- sbatch --output=/dev/null --time=2 --nodelist=n1 --wrap=true",
+        # Slurm drains the node, since its epilog has failed.
+        "rm /etc/slurm/epilog.d/zz-hangs; pkill -f 'sleep 4242'; "
+        "until sinfo -h -n n1 -o %T | grep -q drain; do sleep 0.1; done; scontrol update NodeName=n1 State=RESUME",
+        "which waits for `sleep 4242`",
     ),
     Falsified(
         "nodes.hardware_is_the_locks",

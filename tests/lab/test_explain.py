@@ -65,7 +65,7 @@ SCRIPTS = r"""
 printf '#!/bin/sh\n[ ! -e /tmp/prolog-fails ] || exit 1\n' > /usr/local/sbin/test-prolog
 cat > /usr/local/sbin/test-epilog <<'END'
 #!/bin/sh
-[ ! -e /tmp/epilog-hangs ] || sleep 40
+[ ! -e /tmp/epilog-hangs ] || sleep 600
 [ ! -e /tmp/epilog-fails ] || exit 1
 END
 chmod 755 /usr/local/sbin/test-prolog /usr/local/sbin/test-epilog
@@ -152,3 +152,33 @@ def test_a_user_when_asking_sstatus_for_an_own_job_then_its_end_is_told_and_of_o
     assert told[1].startswith("  Waited ")
     assert told[2].endswith("ended with exit code 3.")
     assert "shows you no job 99999" in cluster.on("ctl", "runuser -u ann -- sstatus 99999 2>&1", check=False)
+
+
+def test_a_job_whose_epilog_hangs_for_more_than_a_minute_is_told_by_whatever_one_asks(cluster: DeployedLab) -> None:
+    ended = "job=$(sub ann --nodelist=n2 --wrap true); until_on_record $job COMPLETED; echo $job"
+    cluster.on("n2", "echo > /tmp/epilog-hangs")
+    try:
+        job = cluster.on("ctl", HELPERS + ended)
+        held = "squeue -h -t CG -O JobID:.20,EndTime:.30 | while read job end; do "
+        cluster.until("ctl", f'{held}test $(($(date +%s) - $(date +%s -d "$end"))) -gt 61 && echo $job; done', job, 90)
+        waits = "its epilog has run for "
+        told = cluster.slurmfab("explain", job).stdout
+        assert f"job {job} of ann (account physics" in told
+        assert "COMPLETED, and still holds n2" in told
+        assert waits in told.partition("it still holds n2, 1 min")[2], told
+        assert "sleep 600" in told, told
+        assert f"job {job} of ann, which ended at" in (node := cluster.slurmfab("explain", "n2").stdout), node
+        assert waits in node, node
+        assert f"job {job} of ann ended at" in (shown := cluster.slurmfab("status").stdout), shown
+        assert "Free nodes: 1/2: n1\n" in shown, shown
+        for line in cluster.on("ctl", f"runuser -u ann -- sstatus {job}; runuser -u ann -- sstatus").split("\n\n"):
+            assert "Job" not in line.split(":")[0] or "still holds n2" in line.replace("\n  ", " "), line
+        (found,) = [one for one in cluster.checks("ended_jobs") if one["outcome"] == "failed"]
+        assert found["host"] == "n2", found
+        assert waits in found["cause"], found
+        pid = found["repair"].split()[1]
+        cluster.on("n2", f"rm /tmp/epilog-hangs; {found['repair'].partition(' there')[0]}")
+        assert pid.isdecimal()
+        cluster.until("ctl", "squeue -h", "")
+    finally:
+        cluster.on("n2", "rm -f /tmp/epilog-hangs; pkill -x sleep", check=False)

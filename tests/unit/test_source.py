@@ -146,6 +146,7 @@ KNOWS_COMMANDS = {
     "on_hosts/programs/user_tools/asking.py": {"squeue", "scontrol", "sacctmgr", "sacct"},
     # They run none, and say beside what they quote which one shows it.
     "commands/explain/evidence.py": {"sacctmgr", "sacct", "squeue"},
+    "commands/explain/chain.py": {"squeue"},
     "commands/explain/earlier.py": {"sacctmgr"},
     "commands/explain/node_chain.py": {"scontrol"},
     "commands/explain/nodes.py": {"scontrol"},

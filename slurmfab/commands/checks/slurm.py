@@ -24,7 +24,7 @@ from slurmfab.commands.checks import node_state
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of, person
 from slurmfab.on_hosts.agent.client import commands
-from slurmfab.on_hosts.agent.nodes import lost_jobs
+from slurmfab.on_hosts.agent.nodes import ended_jobs, lost_jobs
 from slurmfab.on_hosts.agent.nodes.states import record, records
 from slurmfab.on_hosts.agent.nodes.user_jobs import SMALL_MEMORY, Person, memory_option
 
@@ -309,6 +309,17 @@ class Slurm:
         # One of them may have ended before its node was asked.
         return judged(self.running_now()) if judged(self.running_jobs) else []
 
+    @cached_property
+    def ended_as_found(self) -> Sequence[ended_jobs.Ended]:
+        """The same as `ended_jobs`, from one query for all nodes."""
+        return self.ended_jobs()
+
+    def ended_jobs(self) -> list[ended_jobs.Ended]:
+        """The jobs that ended more than a minute ago and still hold nodes."""
+        shown = self.controller.ask(f"date +%s; SLURM_TIME_FORMAT=%s {line_of(commands.COMPLETING_JOBS)}")
+        now, _, jobs = shown.partition("\n")
+        return ended_jobs.late(jobs, float(now))
+
     def open_records(self) -> list[lost_jobs.Open]:
         """The records of jobs that slurmdbd has as not ended and slurmctld does not know; empty where it is silent."""
         table = commands.open_records()
@@ -391,9 +402,10 @@ class Slurm:
             pytest.skip(f"a limit holds the job of {self.user}.{why or f' Slurm says: {message}.'}")
         jobs = self.others(nodes, reason) if node_state.is_for_nodes(reason) else []
         if jobs and (not refused or any(word in message for word in BUSY)):
-            text = (
-                f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {self.wait_seconds} s.{why}"
-            )
+            over = {one.id for one in self.ended_jobs()} & {*jobs}
+            what = "jobs that have ended and still hold it" if over else "other jobs"
+            named = ", ".join([*sorted(over), *(job for job in jobs if job not in over)][:5])
+            text = f"{fold(nodes)} had no room beside {what} ({named}) for {self.wait_seconds} s.{why}"
             self.busy.update(dict.fromkeys(nodes, text))
             pytest.skip(text)
         place = self.place(nodes)

@@ -18,8 +18,9 @@ from slurmfab.commands.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMa
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.munge import need_munged
 from slurmfab.commands.checks.slurm import Slurm, need_answer
-from slurmfab.commands.checks.wanted import FILES, deploy, files, site_files
+from slurmfab.commands.checks.wanted import FILES, deploy, files, scripts_around_jobs, site_files
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE, OLDER_FILE
+from slurmfab.core.plan.phases import scripts
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import update_partition
 from slurmfab.on_hosts.agent.core.reading import MADE_BY_SLURMFAB
@@ -46,6 +47,14 @@ SHARED = (
     "done; :"
 )
 """Prints where each of these names (an argument) leads from the shared directory and from Slurm's directory."""
+
+
+SCRIPTS = (
+    f"for path in $(echo %s) {scripts.SCRIPTS.format('prolog')}/* {scripts.SCRIPTS.format('epilog')}/*; do "
+    '[ -e "$path" ] || [ -L "$path" ] || continue; '
+    'echo "$(stat -c %%U:%%a "$path") $(sha256sum <"$path" 2>/dev/null | cut -d" " -f1 || :) $path"; done | sort -u'
+)
+"""Prints owner with mode, SHA-256 and path of these files (an argument), and of all in the two directories."""
 
 
 def test_partitions_are_as_wanted(cluster: Cluster, slurm: Slurm) -> None:
@@ -163,6 +172,29 @@ def test_site_files_are_as_the_cluster_file_says(host: CheckedHost, inventory: I
     if wrong:
         ours = f"{FAB} plan shows the difference, {FAB} deploy"
         repair = f"correct it on {host.name} (keep_files)" if inventory.cluster.keep_files else ours
+        raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {repair}")
+
+
+def test_scripts_around_jobs_are_as_the_cluster_file_says(node: CheckedHost, inventory: Inventory) -> None:
+    """what runs before and after jobs is what the cluster file says: prolog.d and epilog.d, and nothing else"""
+    wanted = scripts_around_jobs(inventory, node.name) if inventory.lock.slurm else {}
+    if not wanted:
+        raise DoesNotApply("the cluster file has no scripts for this node")
+    answer = node.as_found.ask(SCRIPTS, " ".join(wanted))
+    actual = {path: (access, value) for access, value, path in (line.split(" ", 2) for line in answer.splitlines())}
+    wrong = [
+        f"{path} {'is missing, unlike in' if path not in actual else 'differs from'} the cluster file"
+        for path, value in wanted.items()
+        if actual.get(path, ("", ""))[1] != value
+    ]
+    wrong += [f"{path} is not in the cluster file" for path in actual if path not in wanted]
+    wrong += [
+        f"{path} belongs to {access.replace(':', ', with mode ', 1)} instead of root, with mode 755"
+        for path, (access, value) in actual.items()
+        if wanted.get(path) == value and access != "root:755"
+    ]
+    if wrong:
+        repair = f"{FAB} plan shows the difference, {deploy(node.name)} removes it"
         raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {repair}")
 
 

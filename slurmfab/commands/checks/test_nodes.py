@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from slurmfab.base.hostlist import expand
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import Hardware
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -25,6 +26,7 @@ from slurmfab.core.impact.drift_kinds import OTHER_HARDWARE, acceptance
 from slurmfab.core.impact.hardware_changes import ECORES, differences
 from slurmfab.core.status.selection import gpus_of
 from slurmfab.on_hosts.agent.facts.hardware import EFFICIENCY
+from slurmfab.on_hosts.agent.nodes import ended_jobs
 from slurmfab.on_hosts.agent.nodes.states import flags
 
 CORES = re.compile("core|CPUs")
@@ -34,6 +36,8 @@ REGROUPED = frozenset({"l3cache_as_socket", "numa_node_as_socket"})
 """Words of SlurmdParameters with which slurmd has other sockets."""
 
 UNCOUNTED = f"It has efficiency cores, which slurmd counts only with slurm_conf: {{SlurmdParameters: {ECORES}}}. "
+
+MOST_NAMED = 3  # how many jobs are named that have ended and hold their node
 
 REGISTERS = 30.0  # within so many seconds of slurmctld's start nodes register with it, which it asks all to do
 
@@ -66,6 +70,20 @@ def with_errors(node: CheckedHost, complaint: str) -> str:
     cause, mark, repair = complaint.partition(REPAIR)
     told = f" Its slurmd.log says: {' | '.join(errors)}." if errors else ""
     return f"{cause}{told}{mark}{repair}"
+
+
+def test_ended_jobs_are_gone(node: CheckedHost, slurm: Slurm) -> None:
+    """no job holds the node for more than a minute after its end"""
+    jobs = [one for one in slurm.ended_as_found if node.name in expand(one.node_list)]
+    if not jobs:
+        return
+    found = ended_jobs.waits((one.number for one in jobs), node.ask(ended_jobs.LOOK))
+    # One of them may have ended while its node was asked.
+    left = {one.number for one in slurm.ended_jobs()}
+    told = [(one, found[one.number]) for one in jobs if one.number in left]
+    named = "; ".join(f"{one.text}, still holds the node: {wait.text}" for one, wait in told[:MOST_NAMED])
+    more = f"; and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
+    assert not told, f"{named}{more}. Repair: {'; '.join(dict.fromkeys(wait.repair for _, wait in told[:MOST_NAMED]))}"
 
 
 def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, slurm: Slurm) -> None:

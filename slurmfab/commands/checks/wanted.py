@@ -11,16 +11,19 @@ from typing import NamedTuple
 from slurmfab.base.paths import SLURM_LOGS, SLURMD_LOGS
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import Hardware, HostFacts
-from slurmfab.cluster.inventory import slurm_files
+from slurmfab.cluster.inventory import job_scripts, slurm_files
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.cluster.slurm import accounting, places
 from slurmfab.cluster.slurm.conf_text import parse
+from slurmfab.core.plan.phases import scripts
 from slurmfab.core.plan.phases import site_files as phase
 from slurmfab.core.plan.plan_input import PlanInput, digest
 from slurmfab.on_hosts.agent.client.amounts import gpus_of as gpus_by_type
+from slurmfab.on_hosts.agent.files.file import File
+from slurmfab.on_hosts.agent.files.scripts import Scripts
 
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf")  # Slurm's configuration files that slurmd reads
 NO_MAIL = "/bin/true"  # MailProg that sends no mail
@@ -46,6 +49,7 @@ class Wanted(NamedTuple):
 
 _making = threading.Lock()
 _last: list[Wanted] = []
+_around: list[PlanInput] = []
 
 
 def by(cluster: Cluster, lock: Lock) -> Wanted:
@@ -102,6 +106,24 @@ def site_files(inventory: Inventory, host: str) -> dict[str, str]:
     plan_input = PlanInput(cluster, lock, {cluster.controller: facts}, slurm_files=files)
     there = phase.wanted(plan_input, not cluster.fetches(host), "controller" in cluster.roles(host))
     return {file.name: digest(file.text) for file in there}
+
+
+def scripts_around_jobs(inventory: Inventory, node: str) -> dict[str, str]:
+    """SHA-256 in hexadecimal by path of what runs before and after jobs on a node; InputError if unreadable here."""
+    cluster, lock = inventory.cluster, inventory.lock
+    with _making:
+        if not _around or _around[0].cluster is not cluster or _around[0].lock is not lock:
+            facts = HostFacts(cluster.controller, "", "", "", slurm_versions={"slurmctld": lock.slurm})
+            texts = job_scripts.read(cluster, inventory.path.parent)
+            _around[:] = [PlanInput(cluster, lock, {cluster.controller: facts}, scripts=texts)]
+    found: dict[str, str] = {}
+    for kind in scripts.wanted(_around[0], node)[0]:
+        for one in scripts.around_jobs(_around[0], node, kind):
+            if isinstance(one, Scripts):
+                found.update((f"{one.path}/{name}", digest(text)) for name, text in one.files)
+            elif isinstance(one, File):
+                found[one.path] = digest(one.content)
+    return found
 
 
 def submit_script(inventory: Inventory) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from slurmfab.base.program_name import FAB
-from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
+from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote, nodes_in
 from slurmfab.commands.logs.asking import Told
 from slurmfab.on_hosts.agent.client.amounts import bounded
 from slurmfab.on_hosts.agent.logs.what_matters import BY_SYSTEMD
 from slurmfab.on_hosts.agent.nodes.states import OURS, SLURM_USER, parse_reason
+from slurmfab.on_hosts.programs.user_tools.job_story import length
 
 NEAR = 15.0  # seconds between a cause and its effect, for Slurm looks at its queue from time to time
 STOPPED_BEFORE = 600.0  # seconds between the end of a daemon and the moment at which slurmctld misses its node
@@ -26,7 +27,7 @@ MOST_NAMED = 3  # how many jobs one sentence names
 class Link:
     """A link of the chain."""
 
-    what: str  # `waited`, `started`, `ended`, `fault`, `state`, `jobs`, `repair` or `unknown`
+    what: str  # `waited`, `started`, `ended`, `held`, `fault`, `state`, `jobs`, `repair` or `unknown`
     at: float  # when, in UTC; null where it is about no moment
     text: str  # for people
     quotes: tuple[Quote, ...] = ()  # the lines that it rests on
@@ -61,6 +62,20 @@ def listed(texts: Iterable[str], most: int = MOST_NAMED) -> str:
 def named(job: Attempt, of: str = "") -> str:
     """A job with its user, who is left out if the sentence is about that user already."""
     return f"job {job.id}" + (f" of {job.user}" if job.user != of else "")
+
+
+def held(e: Evidence, node: str = "", numbers: Container[str] = ()) -> Iterator[Link]:
+    """The links about jobs that have ended and still hold nodes: on a node, or those with these numbers."""
+    for one in e.over:
+        for name in nodes_in(one.node_list):
+            if name == node or str(one.number) in numbers:
+                text, repair = e.waits.get((one.number, name), ("what it waits for there is not known", ""))
+                whose = f"{one.text}, still holds the node" if node else f"it still holds {name}"
+                shown = Quote(0, e.controller, "squeue", f"JobID={one.id} NodeList={one.node_list}")
+                since = length(e.now - one.at)
+                yield Link("held", one.at, f"{whose}, {since} after its end: {text}", (shown,))
+                if repair:
+                    yield Link("held", 0, f"to free {name}: {repair}")
 
 
 def until(job: Attempt, now: float) -> str:

@@ -19,6 +19,7 @@ from slurmfab.on_hosts.agent.client.amounts import bounded, mebibytes_of, moment
 from slurmfab.on_hosts.agent.logs.evidence import EVENT_FIELDS, MEMORY_FIELDS, RECORD_FIELDS
 from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
 from slurmfab.on_hosts.agent.nodes import lost_jobs
+from slurmfab.on_hosts.agent.nodes.ended_jobs import Ended, late
 from slurmfab.on_hosts.agent.nodes.states import records
 from slurmfab.on_hosts.programs.user_tools.limits import Association, associations, rows, set_limits
 
@@ -153,6 +154,9 @@ class Evidence:
     running: tuple[lost_jobs.Job, ...] = ()  # those of the question that slurmctld calls running
     boots: Mapping[str, float] = field(default_factory=dict)  # when nodes booted, in seconds since 1970
     lost: Mapping[str, str] = field(default_factory=dict)  # by number, why a job that is called running is not
+    over: tuple[Ended, ...] = ()  # jobs that ended more than a minute ago and still hold nodes
+    # what these wait for, with the repair, by number and node
+    waits: Mapping[tuple[int, str], tuple[str, str]] = field(default_factory=dict)
 
     def quotes(self, lines: Iterable[Told], most: int = 3) -> tuple[Quote, ...]:
         """Lines of logs as quotes, the first ones."""
@@ -233,6 +237,7 @@ def evidence(controller: str, answer: Mapping[str, Any], job: str = "") -> Evide
         has_records=not any(name == "slurmdbd" for name, _ in answer["missing"]),
         running=tuple(lost_jobs.Job(*row) for row in answer.get("running", ())),
         boots=answer.get("boots", {}),
+        over=tuple(late(answer.get("completing", ""), answer["now"])),
     )
 
 

@@ -14,7 +14,7 @@ from slurmfab.base import terminal
 from slurmfab.base.errors import HostlistError, InputError, SlurmfabError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.folding import fold_lines
-from slurmfab.base.hostlist import expand
+from slurmfab.base.hostlist import expand, fold
 from slurmfab.base.json_output import Key, shows
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import BOLD, DIM, RED, YELLOW, Paint
@@ -22,7 +22,7 @@ from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.explain import ending, gathering, job_chain, node_chain, user_chain
 from slurmfab.commands.explain.chain import Link
-from slurmfab.commands.explain.evidence import LOG, Attempt, Quote
+from slurmfab.commands.explain.evidence import LOG, Attempt, Evidence, Quote, nodes_in
 from slurmfab.commands.explain.gathering import Asked
 from slurmfab.commands.logs.asking import AHEAD, MARGIN
 from slurmfab.commands.logs.showing import notes, utc_or_none
@@ -125,10 +125,11 @@ def of_job(run: Run, target: str) -> Explanation:
     until = now + AHEAD if goes_on else max(one.ended for one in asked.evidence.jobs) + MARGIN
     nodes = [node for one in reversed(asked.evidence.jobs) for node in one.nodes]
     asked = gathering.with_logs(known, transport, asked, Period(since, until), nodes, jobs=asked.evidence.jobs)
-    asked = gathering.with_lost(transport, asked)
+    asked = gathering.with_waits(transport, gathering.with_lost(transport, asked))
     e = asked.evidence
     e = replace(e, jobs=tuple(ending.by_log(e, one) if one.origin == LOG else one for one in e.jobs))
-    return explanation(run, target, title_of_job(e.jobs), (*job_chain.links(e), *job_chain.of_step(e, step)), asked)
+    title = title_of_job(e.jobs) + still_held(e)
+    return explanation(run, target, title, (*job_chain.links(e), *job_chain.of_step(e, step)), asked)
 
 
 def unknown_job(job: str, asked: Asked) -> str:
@@ -152,6 +153,13 @@ def title_of_job(jobs: tuple[Attempt, ...]) -> str:
     return f"job {ident}{array}{whose}: {last.state or 'how it ended is not on record'}"
 
 
+def still_held(e: Evidence) -> str:
+    """The end of a title: that a job has ended, and its nodes are not free yet; empty for others."""
+    own = {one.number for one in e.jobs}
+    held = [node for one in e.over if str(one.number) in own for node in nodes_in(one.node_list)]
+    return f", and still holds {fold(held)}" if held else ""
+
+
 def of_node(run: Run, target: str) -> Explanation:
     """The chain of a node. Raises SlurmfabError for a host that is no compute node."""
     known, transport = run.inventory, run.transport
@@ -168,6 +176,7 @@ def of_node(run: Run, target: str) -> Explanation:
     start = begun - 600 if begun else e.now - 3600
     until = begun + 600 if begun else e.now
     asked = gathering.with_logs(known, transport, asked, Period(start, min(until, e.now + AHEAD)), [name])
+    asked = gathering.with_waits(transport, asked, name)
     lost = asked.lost
     found = {} if name in lost else gathering.ask_hosts(transport, [name], {"op": "node-health"}, "node_health")[0]
     health = tuple(found[name]["causes"]) if name in found else ()

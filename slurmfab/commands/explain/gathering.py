@@ -12,7 +12,7 @@ from typing import Any
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import BrokenFile, HostError, SlurmfabError
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.commands.explain.evidence import LOG, Attempt, Evidence, evidence
+from slurmfab.commands.explain.evidence import LOG, Attempt, Evidence, evidence, nodes_in
 from slurmfab.commands.logs.asking import Answers, find_job, gather
 from slurmfab.commands.logs.asking import Job as LoggedJob
 from slurmfab.commands.logs.times import Period
@@ -125,6 +125,24 @@ def with_lost(transport: Transport, asked: Asked) -> Asked:
     gone = lost_jobs.lost(e.running, e.now, looked, e.boots, has_extern=False)
     why = {str(one.job.number): one.why for one in gone}
     return replace(asked, evidence=replace(e, lost=why), lost={**asked.lost, **lost})
+
+
+def with_waits(transport: Transport, asked: Asked, name: str = "") -> Asked:
+    """The same with what ended jobs wait for that still hold nodes: those of the question, or those on a node."""
+    e = asked.evidence
+    own = {one.number for one in e.jobs}
+    there: dict[str, list[int]] = {}
+    for one in e.over:
+        for node in nodes_in(one.node_list):
+            if node == name if name else str(one.number) in own:
+                there.setdefault(node, []).append(one.number)
+    waits, lost = {}, dict(asked.lost)
+    for node in [node for node in there if node not in lost][:MOST_HOSTS]:
+        found, silent = ask_hosts(transport, [node], {"op": "ended-jobs", "jobs": there[node]}, "ended_jobs")
+        lost.update(silent)
+        told = found.get(node, {})
+        waits.update({(one, node): tuple(told[str(one)]) for one in there[node] if str(one) in told})
+    return replace(asked, evidence=replace(e, waits=waits), lost=lost)
 
 
 def logged(jobs: Sequence[Attempt], hosts: tuple[str, ...]) -> LoggedJob:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slurmfab.base.program_name import FAB
 from slurmfab.commands.explain import ending, waiting
-from slurmfab.commands.explain.chain import Link, clock, listed, run_at
+from slurmfab.commands.explain.chain import Link, clock, held, listed, run_at
 from slurmfab.commands.explain.evidence import Attempt, Evidence
 from slurmfab.on_hosts.programs.user_tools.job_story import length
 
@@ -26,6 +26,7 @@ def links(e: Evidence) -> tuple[Link, ...]:
             found.append(Link("task", 0, f"job {own[0].id}: {own[-1].state}"))
         for place, job in list(enumerate(own))[-MOST_ATTEMPTS:]:
             found += of_attempt(e, job, was_requeued=place > 0 or (len(own) == 1 and job.restarts > 0))
+        found += held(e, numbers=(number,))
     if len(numbers) > MOST_TASKS:
         found.append(Link("task", 0, f"and {len(numbers) - MOST_TASKS} more tasks; ask for one: ARRAY_TASK"))
     return tuple(found)

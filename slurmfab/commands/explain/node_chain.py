@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from slurmfab.base.program_name import FAB
-from slurmfab.commands.explain.chain import Link, clock, listed, named, out_of_service, run_at, stopped
+from slurmfab.commands.explain.chain import Link, clock, held, listed, named, out_of_service, run_at, stopped
 from slurmfab.commands.explain.evidence import Attempt, Event, Evidence, Quote
 from slurmfab.commands.explain.nodes import earliest, of_state, reserved
 from slurmfab.core.status.snapshot import Node
@@ -30,6 +30,7 @@ def links(e: Evidence, name: str, lost: Mapping[str, str], health: Sequence[str]
     found: list[Link] = []
     if node:
         found += state(e, node, events)
+    found += held(e, name)
     since = since_of(node, events) if node and not node.state.is_in_service else 0.0
     found += jobs(e, name, since)
     found += [Link("state", 0, one.text, one.quotes) for one in reserved(e, [name], 0)]
@@ -57,7 +58,9 @@ def state(e: Evidence, node: Node, events: Sequence[Event]) -> Iterator[Link]:
     quote = Quote(0, e.controller, "scontrol show node", shown)
     past = [one for one in events if one.ended]
     if node.state.is_in_service:
-        at_work = [one for one in e.others if node.name in one.nodes and one.is_at_work]
+        over = {str(one.number) for one in e.over}
+        there = [one for one in e.others if node.name in one.nodes and one.is_at_work]
+        at_work = [one for one in there if one.number not in over]
         who = f", with {listed(named(one) for one in at_work)}" if at_work else ""
         yield Link("state", 0, f"{node.name} is in service ({node.state.description}){who}", (quote,))
         for one in past[-MOST_EVENTS:]:

@@ -12,7 +12,7 @@ from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.status import snapshot, text
 from slurmfab.core.status.cluster_state import Status
 from slurmfab.core.status.snapshot import Snapshot
-from slurmfab.on_hosts.agent.slurm.reading import LOST, OPEN, PARTS
+from slurmfab.on_hosts.agent.slurm.reading import ENDED, LOST, OPEN, PARTS
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
@@ -30,7 +30,7 @@ def ask_controllers(cluster: Cluster, transport: Transport, user: str = "") -> S
     has_database = cluster.database is not None
     for host in cluster.controllers:
         try:
-            parts = (*PARTS, LOST, *([OPEN] if has_database else []))
+            parts = (*PARTS, LOST, ENDED, *([OPEN] if has_database else []))
             seen = snapshot.ask(transport, host, parts, user if has_database else "")
             return Status(cluster.name, seen, lost, has_database, user)
         except HostError as error:

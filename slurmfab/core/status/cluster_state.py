@@ -100,7 +100,8 @@ class User:
 @shows(
     Key("version", "json_version"), "cluster", "slurm", "error", Key("controllers", "seen.controllers"), "nodes",
     "cpus", "gpus", "partitions", "users", "jobs", Key("lost_jobs", "seen.lost"),
-    Key("open_records", "seen.open_records"), Key("user", "user_asked_for", optional=True),
+    Key("open_records", "seen.open_records"), Key("ended_jobs", "seen.ended"),
+    Key("user", "user_asked_for", optional=True),
 )  # fmt: skip
 @dataclass(frozen=True)
 class Status:

@@ -53,8 +53,8 @@ class Node:
 
     @property
     def is_free(self) -> bool:
-        """Whether it is in service and has no jobs."""
-        return self.state.is_in_service and "IDLE" in self.state.flags and not self.cpus_used
+        """Whether it is in service and no job holds it."""
+        return self.state.is_in_service and "IDLE" in self.state.flags and self.is_empty
 
     @property
     def is_empty(self) -> bool:
@@ -133,6 +133,17 @@ class OpenRecord:
     submitted: int  # in seconds since 1970
 
 
+@shows("id", "user", "nodes", "ended")
+@dataclass(frozen=True)
+class EndedJob:
+    """A job that ended more than a minute ago and still holds nodes: its epilog, or a process of it, has not ended."""
+
+    id: str  # as squeue shows it
+    user: str  # its owner
+    nodes: str  # those that it still holds, as a hostlist
+    ended: int  # in seconds since 1970
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The state of Slurm at one moment."""
@@ -146,6 +157,7 @@ class Snapshot:
     trouble: str = ""  # why data is missing; empty if it is complete
     lost: tuple[LostJob, ...] = ()  # jobs that cannot be running, if they were asked for
     open_records: tuple[OpenRecord, ...] = ()  # records of jobs that slurmctld does not know, likewise
+    ended: tuple[EndedJob, ...] = ()  # jobs that have ended and still hold nodes, likewise
 
     @property
     def is_up(self) -> bool:
@@ -211,6 +223,7 @@ def from_answer(answer: Mapping[str, Any]) -> Snapshot:
             LostJob(ident, user, nodes, f"{name}: {why}") for ident, user, nodes, name, why in answer.get("lost", ())
         ),
         open_records=open_records(answer.get("open", ())),
+        ended=tuple(EndedJob(ident, user, nodes, int(at)) for ident, user, nodes, at in answer.get("ended", ())),
     )
 
 

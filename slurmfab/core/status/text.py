@@ -13,6 +13,7 @@ from slurmfab.core.status import cluster_state, limits
 from slurmfab.core.status.cluster_state import count_pending, count_running
 from slurmfab.on_hosts.agent.client.amounts import clock
 from slurmfab.on_hosts.agent.core.listing import listed
+from slurmfab.on_hosts.agent.nodes.lost_jobs import clock as time_of
 
 if TYPE_CHECKING:
     from slurmfab.core.status.cluster_state import StateGroup, Status, Usage
@@ -27,7 +28,7 @@ def write(status: Status, user: str, out: TextIO) -> None:
     """Write the whole text, errors first, with the jobs of `user`, if any."""
     paint = Paint(out)
     lines = [*(paint(line, RED) for line in status.trouble().splitlines()), *headline(status, paint)]
-    lines += [paint(line, RED) for line in lost_jobs(status)]
+    lines += [paint(line, RED) for line in (*lost_jobs(status), *ended_jobs(status))]
     if status.seen.nodes:
         lines += ["", *nodes(status, paint), "", *partitions(status, paint), "", *users(status, paint)]
     if user and status.seen.is_up:
@@ -71,6 +72,17 @@ def lost_jobs(status: Status) -> list[str]:
             f"Tell their users to submit them again, then: {FAB} close-runaways"
         )
     return lines
+
+
+def ended_jobs(status: Status) -> list[str]:
+    """The lines about jobs that have ended and still hold nodes."""
+    over = status.seen.ended
+    lines = [
+        f"Ended, and still on its nodes: job {one.id} of {one.user} ended at {time_of(one.ended)} and holds "
+        f"{one.nodes}. What it waits for: {FAB} explain {one.id}"
+        for one in over[:MOST_LOST]
+    ]
+    return lines + ([f"… and {len(over) - MOST_LOST} more like these."] if len(over) > MOST_LOST else [])
 
 
 def used(usage: Usage) -> str:

@@ -8,6 +8,7 @@ another:
     {"op": "slurm", ...}    -> {"slurm": {...}}, {"done": true}
     {"op": "neighbours", ...} -> {"neighbours": {...}}, {"done": true}
     {"op": "job-processes"} -> {"job_processes": {...}}, {"done": true}
+    {"op": "ended-jobs", ...} -> {"ended_jobs": {...}}, {"done": true}
     {"op": "node-health"} -> {"node_health": {...}}, {"done": true}
     {"op": "node-jobs"}     -> {"node_jobs": {...}}, {"done": true}
     {"op": "kept", ...}     -> {"kept": {...}}, {"done": true}
@@ -228,6 +229,7 @@ MODULE_OF = {
     "neighbours": "facts.neighbours",
     "slurm": "slurm.reading",
     "job-processes": "nodes.job_processes",
+    "ended-jobs": "nodes.ended_jobs",
     "node-health": "nodes.health",
     "node-jobs": "nodes.jobs",
     "kept": "undo.undo_store",

@@ -47,7 +47,7 @@ class Controller(Context):
         if argv[1] == "ping":
             shown = self.ping
         elif argv[0] == "squeue":
-            if "--states=RUNNING,SUSPENDED" not in argv:
+            if not {"--states=RUNNING,SUSPENDED", "--states=COMPLETING"} & {*argv}:
                 mark = more["env"]["SQUEUE_FORMAT2"].rpartition(":")[2]
                 shown = "".join(row.get(name, "") + mark for row in self.remembered for name in MEMORY_FIELDS)
         elif argv[0] in ("sacct", "sacctmgr") and self.records is None:

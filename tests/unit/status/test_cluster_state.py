@@ -60,7 +60,7 @@ def test_the_json_when_slurm_answers_has_the_documented_shape() -> None:
     told = json.loads(json.dumps(as_json(Status("titanic", seen("24.11"), {}, user="ann"))))
     assert list(told) == [
         "version", "cluster", "slurm", "error", "controllers", "nodes", "cpus", "gpus", "partitions", "users", "jobs",
-        "lost_jobs", "open_records", "user",
+        "lost_jobs", "open_records", "ended_jobs", "user",
     ]  # fmt: skip
     assert_fits("status", told)
     assert told["version"] == 1

@@ -238,6 +238,13 @@ RUNNING_JOBS: Command = (
 )  # fmt: skip
 """Prints the jobs that have nodes, without those that are starting or completing; no text of a user is among it."""
 
+COMPLETING_FIELDS = ("JobID", "JobArrayID", "UserName", "EndTime", "NodeList")
+COMPLETING_JOBS: Command = (
+    "squeue", "--all", "--noheader", "--states=COMPLETING",
+    "--Format=" + ",".join(one + ":|" for one in COMPLETING_FIELDS),
+)  # fmt: skip
+"""Prints the jobs that have ended and still hold nodes, with these; no text of a user is among it."""
+
 SUBMISSIONS: Command = ("squeue", "--all", "--array", "--noheader", "--states=all", "--Format=JobID:|,SubmitTime:|")
 """Prints the numbers of all jobs that slurmctld remembers, and when they were submitted."""
 

@@ -58,9 +58,10 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     With `uids` instead, their login names as `names`; with `home`, what this host has of that user, as `account`.
 
-    Returns `now`; `ping` and `nodes`, `partitions` and `reservations` as scontrol prints them, and `memory`, rows of
-    `MEMORY_FIELDS`, while slurmctld answers; `records` and `others`, rows of `RECORD_FIELDS`, and `events`, rows of
-    `EVENT_FIELDS`, where slurmdbd does; and `missing`: what did not answer, each with the reason.
+    Returns `now`; `ping` and `nodes`, `partitions` and `reservations` as scontrol prints them, `completing`, what
+    `commands.COMPLETING_JOBS` prints, and `memory`, rows of `MEMORY_FIELDS`, while slurmctld answers; `records` and
+    `others`, rows of `RECORD_FIELDS`, and `events`, rows of `EVENT_FIELDS`, where slurmdbd does; and `missing`: what
+    did not answer, each with the reason.
     """
     if "uids" in request:
         return {"names": {uid: name_of(uid) for uid in request["uids"]}}
@@ -104,6 +105,7 @@ def of_memory(request: Mapping[str, Any], context: Context, answer: Dict[str, An
         answer["nodes"] = context.must(commands.show_nodes(), seconds=SECONDS)
         answer["partitions"] = context.must(commands.SHOW_PARTITIONS, seconds=SECONDS)
         answer["reservations"] = context.must(commands.show_reservations(), seconds=SECONDS)
+        answer["completing"] = context.must(commands.COMPLETING_JOBS, seconds=SECONDS, env=EPOCH)
 
     def jobs() -> None:
         filters = {"job": "--jobs=", "user": "--user="}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Dict, List, Mapping, Sequence
 
 from slurmfab.on_hosts.agent.accounting import user_limits
@@ -17,6 +18,7 @@ JOB_FIELDS = (
 
 PARTS = ("nodes", "partitions", "jobs")  # the parts of the answer
 LOST = "lost"  # a further part: jobs that cannot be running, as sentences
+ENDED = "ended"  # a further part: jobs that ended more than a minute ago and still hold nodes
 OPEN = "open"  # a further part: records of jobs that slurmctld does not know
 LIMITS = "limits"  # a further part, which is large: all accounts, users and QOS with their limits and use
 
@@ -27,13 +29,14 @@ JOBS_PER_COMMAND = 1000  # highest number of jobs that one command names
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Run Slurm's commands and return what they say.
 
-    `request`: `parts`: some of `PARTS`, `LIMITS`, `LOST` and `OPEN`, all of `PARTS` if missing. `seconds`: time limit
-    of a part; `SLURM_TIMEOUT` if missing. `numbers`: ids of further jobs, also of ended ones, which slurmctld knows for
-    MinJobAge. `user`: the user whose limits are read. Returns `ping`: the output of `scontrol ping`; `nodes`,
-    `partitions` and `limits`: scontrol's output; `jobs`: of each job, the values of `JOB_FIELDS`; `lost` and `open`:
-    rows of the jobs that a crash has lost. If no slurmctld answers, the parts are missing and `trouble` has the last
-    error. `named`: the same of the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's output
-    for the user, if slurmdbd answers; with partitions also `usage`, as `qos_usage.read` returns it.
+    `request`: `parts`: some of `PARTS`, `LIMITS`, `LOST`, `ENDED` and `OPEN`, all of `PARTS` if missing. `seconds`:
+    time limit of a part; `SLURM_TIMEOUT` if missing. `numbers`: ids of further jobs, also of ended ones, which
+    slurmctld knows for MinJobAge. `user`: the user whose limits are read. Returns `ping`: the output of `scontrol
+    ping`; `nodes`, `partitions` and `limits`: scontrol's output; `jobs`: of each job, the values of `JOB_FIELDS`;
+    `lost` and `open`: rows of the jobs that a crash has lost; `ended`: rows of those that have ended and still hold
+    nodes. If no slurmctld answers, the parts are missing and `trouble` has the last error. `named`: the same of the
+    jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's output for the user, if slurmdbd
+    answers; with partitions also `usage`, as `qos_usage.read` returns it.
     """
     answer: Dict[str, Any] = {"ping": "", "trouble": ""}
     try:
@@ -78,6 +81,11 @@ def read_part(part: str, context: Context, seconds: float) -> Any:
         from slurmfab.on_hosts.agent.nodes import lost_jobs  # only `status` asks
 
         return [[one.job.id, one.job.user, one.job.node_list, one.name, one.why] for one in lost_jobs.by_slurm(context)]
+    if part == ENDED:
+        from slurmfab.on_hosts.agent.nodes import ended_jobs  # only `status` asks
+
+        shown = context.must(commands.COMPLETING_JOBS, seconds=seconds, env=commands.IN_SECONDS)
+        return [[one.id, one.user, one.node_list, str(int(one.at))] for one in ended_jobs.late(shown, time.time())]
     if part == LIMITS:
         return context.must(commands.SHOW_ASSOCIATIONS, seconds=seconds)
     command = commands.show_nodes() if part == "nodes" else commands.SHOW_PARTITIONS

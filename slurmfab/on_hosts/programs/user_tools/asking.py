@@ -177,7 +177,7 @@ JOB_FIELDS = (
     "JobArrayID", "Partition", "UserName", "Account", "QOS", "State", "Reason", "StartTime", "NumNodes", "NumCPUs",
     "NumTasks", "TimeUsed", "TimeLimit", "ReqNodes", "NodeList", "Dependency", "tres-alloc", "tres-per-job",
     "tres-per-node", "tres-per-task", "admin_comment", "JobID", "BatchFlag", "BatchHost", "Requeue",
-    "SubmitTime", "Name",
+    "SubmitTime", "EndTime", "Name",
 )  # fmt: skip
 """Fields of a job, as named by squeue(1), --Format."""
 

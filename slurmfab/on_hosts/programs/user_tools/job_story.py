@@ -7,6 +7,7 @@ from typing import Dict, List, Mapping, Sequence
 
 from slurmfab.on_hosts.agent.client.amounts import bounded, moment_of
 from slurmfab.on_hosts.agent.client.commands import LOST, exit_code
+from slurmfab.on_hosts.agent.nodes import ended_jobs
 from slurmfab.on_hosts.programs.user_tools import asking, endings, reasons
 from slurmfab.on_hosts.programs.user_tools.asking import RECORDED_FIELDS, REMEMBERED_FIELDS
 
@@ -57,8 +58,13 @@ def story(now: Sequence[Mapping[str, str]], past: Sequence[Mapping[str, str]], c
         elif jobs[place]["State"].split(" ")[0] in ("PENDING", "RUNNING", "SUSPENDED"):
             jobs[place].update(newer)
     found: List[str] = []
-    for one in jobs:
+    held = {one["JobArrayID"]: one for one in now if one["State"] == "COMPLETING"}
+    last = {one["JobID"]: place for place, one in enumerate(jobs)}
+    for place, one in enumerate(jobs):
         found += of_job(one, peaks.get(one["JobID"], ""), clock)
+        over = held.get(one["JobID"]) if last[one["JobID"]] == place else None
+        if over and (end := moment_of(over["EndTime"])) and clock - end > ended_jobs.LATE_SECONDS:
+            found.append("  " + ended_jobs.held_since(over["NodeList"], end))
         if short.get(one["JobID"]) and one["State"] == "COMPLETED":
             found.append("  A step ran out of memory all the same: %s." % ", ".join(short[one["JobID"]]))
     return found
@@ -79,7 +85,9 @@ def of_job(job: Mapping[str, str], peak: str, clock: float) -> List[str]:
         sentence = reasons.explained(job["Reason"], job["JobID"])
         why = "%s [%s]" % (sentence, job["Reason"]) if sentence else "Slurm says: %s" % job["Reason"]
         found.append("  Has waited %s. %s" % (length(clock - submitted), why))
-    if state in ("RUNNING", "COMPLETING", "SUSPENDED") and start:
+    if state == "COMPLETING" and start and end:
+        found.append("  Ended %s after %s." % (at(end), length(end - start)))
+    elif state in ("RUNNING", "SUSPENDED") and start:
         found.append("  It has run for %s." % length(clock - start))
     elif end and state != "PENDING":
         text = endings.meaning(state, job["ExitCode"])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client.amounts import clock, gpus_of, seconds_of
 from slurmfab.on_hosts.agent.client.commands import moment
-from slurmfab.on_hosts.agent.nodes import lost_jobs
+from slurmfab.on_hosts.agent.nodes import ended_jobs, lost_jobs
 from slurmfab.on_hosts.programs.idle_gpus.notes import Note
 from slurmfab.on_hosts.programs.user_tools.asking import JOB_FIELDS
 
@@ -31,6 +32,7 @@ class Job(NamedTuple):
     time_limit: str  # in Slurm's form
     name: str  # of the job, without what cannot be printed
     idle_gpus: str = ""  # what a node or the controller says of its idle GPUs; empty for none
+    still_holds: str = ""  # since when a job that has ended still holds its nodes; empty for others
     not_running: str = ""  # why a job that Slurm calls running cannot be, and what comes of it; empty for others
 
     @property
@@ -53,6 +55,8 @@ def job(row: Sequence[str]) -> Job:
     """A job from one row."""
     fields = dict(zip(JOB_FIELDS, row))  # noqa: B905 - zip(strict=) is Python 3.10's
     is_pending = fields["State"] == "PENDING"
+    end = moment(fields["EndTime"]) if fields["State"] == "COMPLETING" else None
+    is_over = end is not None and time.time() - end > ended_jobs.LATE_SECONDS
     return Job(
         id=fields["JobArrayID"],
         partitions=tuple(fields["Partition"].split(",")),
@@ -68,6 +72,7 @@ def job(row: Sequence[str]) -> Job:
         seconds=seconds_of(fields["TimeUsed"]) or 0,
         time_limit=fields["TimeLimit"],
         name="".join(letter if letter.isprintable() else "?" for letter in fields["Name"]),
+        still_holds=ended_jobs.held_since(fields["NodeList"], end) if end and is_over else "",
         idle_gpus=Note.read(fields["admin_comment"].strip()).text if fields["State"] == "RUNNING" else "",
     )
 

@@ -33,8 +33,9 @@ class Node(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Whether it is in service and has no jobs."""
-        return self.state.is_in_service and "IDLE" in self.state.flags and not self.cpus_used
+        """Whether it is in service and no job holds it."""
+        flags = self.state.flags
+        return self.state.is_in_service and "IDLE" in flags and "COMPLETING" not in flags and not self.cpus_used
 
 
 def read(shown: str) -> Tuple[Node, ...]:

@@ -52,6 +52,9 @@ def lines(state: State, paint: Paint, now: float, width: int) -> List[str]:
         "%s: lost by a crash at %s; submit it again." % (one.id, lost_jobs.clock(one.submitted)) for one in state.lost
     ]
     found += ["", paint("Jobs that were lost:", BOLD), *gone] if gone else []
+    held = [line for one in state.jobs if one.still_holds
+            for line in wrapped("%s: %s" % (one.id, one.still_holds), max(NARROWEST, width))]  # fmt: skip
+    found += ["", paint("Jobs that have ended and still hold nodes:", BOLD), *held] if held else []
     idle = ["%s: %s" % (one.id, one.idle_gpus) for one in state.jobs if one.idle_gpus][:MOST_JOBS]
     found += ["", paint("GPUs that do nothing:", BOLD), *idle] if idle else []
     waiting = why(state.jobs, now, max(NARROWEST, width))
