@@ -59,12 +59,12 @@ class Display:
         self.begun = time.monotonic()
         self.status: StatusLine | None = None
 
-    def begin(self) -> None:
+    def begin(self, hosts: Sequence[str]) -> None:
         """Show that hosts are connected to, which takes a while before the first check ends."""
-        self.show_status("connecting")
+        self.show_status(f"connecting to {fold(hosts)}")
 
     def show_status(self, text: str) -> None:
-        """Show on a terminal what was done last, and for how long the checks have run."""
+        """Show on a terminal what is waited for, and for how long the checks have run."""
         if self.has_table:
             self.status = self.status or StatusLine(self.out)
             self.status.show(text, self.begun)
@@ -72,7 +72,6 @@ class Display:
     def check_done(self, results: tuple[Result, ...]) -> None:
         """Show that a check has ended on all its hosts."""
         if self.has_table:
-            self.show_status(f"{results[0].group}: {results[0].title}")
             return
         for row in check_rows(results):
             text = f"{OUTCOME_TEXTS[row.outcome]:<10} {results[0].group:<14} {row.title:<{TITLE_WIDTH}}"

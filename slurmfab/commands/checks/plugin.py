@@ -26,7 +26,7 @@ import inspect
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
@@ -72,6 +72,7 @@ class Checks:
     """A plugin of pytest that runs the checks which it collects; afterwards, `results` has the results.
 
     `only`: names of groups, or parts of checks' names; empty for all. `heard`: gets the results of each check.
+    `waits`: is told, every second, which check is waited for on which hosts.
     """
 
     def __init__(
@@ -81,11 +82,14 @@ class Checks:
         shells: Shells,
         only: Sequence[str] = (),
         heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
+        *,
+        waits: Callable[[str], None] = lambda _: None,
     ) -> None:
         cluster, lock = inventory.cluster, inventory.lock
         self.hosts = tuple(hosts)
         self.only = tuple(only)
         self.heard = heard
+        self.waits = waits
         self.results: dict[str, Result] = {}  # by file and test, such as `test_munge.py::test_key_is_safe[n1]`
         self.own = own.directory(inventory.path)
         self.unsound: dict[str, str] = {}
@@ -195,6 +199,10 @@ class Checks:
             for waiting in left.values():
                 pool.submit(go_on, waiting)
             for items in checks:
+                while pending := [item for item in items if not found[item].done()]:
+                    where = fold(dict.fromkeys(map(self.host_of, pending)))
+                    self.waits(f"waiting for {where}: {self.group_of(pending[0])}: {title_of(pending[0])}")
+                    wait([found[item] for item in pending], timeout=1)
                 self.note(items, [found[item].result() for item in items])
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

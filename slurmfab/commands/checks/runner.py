@@ -137,13 +137,15 @@ def run_and_show(
     """Run the checks and show their results; arguments and errors are those of `check`."""
     display = Display(output.stream, verbose=output.verbose)
     begun = datetime.now(timezone.utc)
-    display.begin()
+    display.begin(known.cluster.controllers if with_failover else hosts)
     try:
         if with_failover:
             verdict = failover.verify(known, opener=opener, heard=display.check_done)
         else:
             file = Path(junit) if junit else None
-            verdict = verify(known, hosts, only, opener=opener, heard=display.check_done, junit=file)
+            verdict = verify(
+                known, hosts, only, opener=opener, heard=display.check_done, waits=display.show_status, junit=file
+            )
     finally:
         display.end()
     display.show(verdict)
@@ -165,11 +167,13 @@ def verify(
     *,
     opener: Opener,
     heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
+    waits: Callable[[str], None] = lambda _: None,
     junit: Path | None = None,
 ) -> Verdict:
     """Run the checks on these hosts, and on the primary controller that they are compared with.
 
-    They change nothing, but run small jobs. `heard`: gets the results of each check. Raises InputError as `check`.
+    They change nothing, but run small jobs. `heard`: gets the results of each check; `waits`: what is waited for, and
+    on which hosts. Raises InputError as `check`.
     """
     from slurmfab.commands.checks.plugin import Checks  # pytest is slow to import
 
@@ -177,7 +181,7 @@ def verify(
     begin = time.monotonic()
     asked = tuple(dict.fromkeys((known.cluster.controller, *hosts)))
     with opener(known, asked) as shells:
-        checks = Checks(known, hosts, shells, only, heard)
+        checks = Checks(known, hosts, shells, only, heard, waits=waits)
         try:
             run_checks(known, checks)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,9 @@ class Progress:
         self.lost: list[tuple[str, HostError]] = []
         self.timeline: list[tuple[float, str]] = []
         self.status: StatusLine | None = None
+        self.asked: dict[str, float] = {}  # hosts with an open request, and since when
+        self.asking_lock = threading.Lock()
+        self.is_for_asked = False  # whether the status line is there for them alone
 
     def note(self, doing: str) -> None:
         """Note for the record that something begins now."""
@@ -58,6 +62,7 @@ class Progress:
     def begin(self, doing: str, hosts: Iterable[str], *, is_noted: bool = False) -> None:
         """Tell that something begins on hosts, and note the time for the record unless that is done already."""
         self.flush()
+        self.is_for_asked = False
         self.doing, self.waiting, self.begun, self.waits = doing, dict.fromkeys(hosts), time.monotonic(), 0
         self.total = len(self.waiting)
         if self.waiting and not is_noted:
@@ -72,6 +77,37 @@ class Progress:
             yield
         finally:
             self.end()
+
+    @contextmanager
+    def asking(self, host: str) -> Iterator[None]:
+        """Show on a terminal that a host is waited for, while a request is open and nothing else is shown."""
+        if not self.is_terminal or self.quiet:
+            yield
+            return
+        with self.asking_lock:
+            self.asked.setdefault(host, time.monotonic())
+            self.show_asked()
+        try:
+            yield
+        finally:
+            with self.asking_lock:
+                self.asked.pop(host, None)
+                self.show_asked()
+
+    def show_asked(self) -> None:
+        """Bring up to date which hosts are waited for, unless the status line names those of a phase."""
+        if self.waiting:
+            return
+        if self.asked:
+            if self.status is None:
+                self.status, self.is_for_asked = StatusLine(self.out), True
+            names = fold(self.asked) if len(self.asked) <= MOST_NAMED else f"{len(self.asked)} hosts"
+            self.status.show(f"waiting for {names}", min(self.asked.values()))
+        elif self.status and self.is_for_asked:
+            self.status.end()
+            self.status = None
+        else:
+            self.show_status()
 
     def host_done(self, host: str, step: Step | None = None) -> None:
         """Note that a host has finished, with its outcomes if there are any."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from slurmfab.base import atomic_file
 from slurmfab.base.errors import InputError, SlurmfabError
@@ -30,6 +30,8 @@ from slurmfab.hosts.transport import SshTransport
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.cluster import Cluster
+    from slurmfab.hosts.session import Line
+    from slurmfab.hosts.transport import Transport
 
 
 UPGRADE = "upgrade"  # the command that goes on with an upgrade, and tells of it by itself
@@ -151,12 +153,28 @@ def start(
         options,
         known,
         names,
-        over_ssh(routes, policies, asker, password, progress.line),
+        cast("Transport", Told(over_ssh(routes, policies, asker, password, progress.line), progress)),
         progress,
         packages=output.packages,
         hooks=hooks or RunHooks(save_lock=file_writing.save_lock),
         write_record=record.begin,
     )
+
+
+class Told:
+    """A transport whose open requests a terminal shows, so that no command waits in silence."""
+
+    def __init__(self, transport: Transport, progress: Progress) -> None:
+        self.transport = transport
+        self.progress = progress
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+    def call(self, host: str, *words: Any, **named: Any) -> tuple[Line, ...]:
+        """The answer of a host, as `Transport.call` has it."""
+        with self.progress.asking(host):
+            return self.transport.call(host, *words, **named)
 
 
 def progress_of(known: Inventory, command: str, output: Output) -> Progress:

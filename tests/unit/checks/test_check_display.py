@@ -118,9 +118,9 @@ def test_table_at_60_columns_breaks_between_words_and_hostlists_after_commas(mon
 def test_terminal_shows_that_hosts_are_connected_to_and_a_pipe_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "")
     monkeypatch.setenv("TERM", "xterm")
-    for out, lines in ((Terminal(), ["  0 s  connecting"]), (io.StringIO(), [""])):
+    for out, lines in ((Terminal(), ["  0 s  connecting to n[1-2]"]), (io.StringIO(), [""])):
         display = Display(out)
-        display.begin()
+        display.begin(("n1", "n2"))
         assert shown_on(out) == lines
         display.end()
         assert shown_on(out) == [""]

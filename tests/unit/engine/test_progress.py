@@ -260,3 +260,25 @@ def test_outcomes_that_are_told_at_once_leave_out_what_is_as_wanted() -> None:
     (line,) = lines_of(out)
     assert "n1" in line
     assert "n2" not in line
+
+
+def test_a_terminal_names_the_hosts_whose_answers_are_waited_for_where_no_phase_does() -> None:
+    out = Terminal()
+    progress = Progress(out)
+    with progress.asking("ctl"), progress.asking("n1"):
+        assert progress.status is not None
+        assert progress.status.text == "waiting for ctl,n1"
+    assert progress.status is None
+    progress.begin("comparing", ["n2"])
+    with progress.asking("n2"):
+        assert progress.status is not None
+        assert progress.status.text == "comparing: n2"
+    progress.end()
+    assert progress.status is None
+
+
+def test_without_a_terminal_open_requests_print_nothing() -> None:
+    out = io.StringIO()
+    with Progress(out).asking("ctl"):
+        pass
+    assert out.getvalue() == ""
