@@ -260,6 +260,22 @@ def test_a_name_to_which_a_host_gives_rights_without_having_it_then_nobody_of_th
     site.deploy(directory_server.keys())
 
 
+def test_a_rule_of_sudo_in_other_letters_than_the_directorys_group_when_hosts_vouch_for_users_then_refuses_its_members(
+    site: Site,
+) -> None:
+    site.lab.on("n1", "echo '%netadmins ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/letters")
+    site.directory.add(directory_server.group("NetAdmins", 20530, "bob"))
+    site.deploy(directory_server.keys(more=", min_id: 5000, admins: [netadmins, NetAdmins]") + "user_ssh: hostbased\n")
+    site.lab.on("n1", "sss_cache -E")
+    assert "NOPASSWD: ALL" in site.lab.on("n1", "sudo -n -l -U bob")
+    asked = "sshd -T -C user=%s,host=n2,addr=127.0.0.1 | grep -i ^hostbasedauth"
+    assert site.lab.on("n1", asked % "bob") == "hostbasedauthentication no"
+    assert site.lab.on("n1", asked % "ann") == "hostbasedauthentication yes"
+    site.directory.remove("cn=NetAdmins")
+    site.lab.on("n1", "rm /etc/sudoers.d/letters")
+    site.deploy(directory_server.keys())
+
+
 def test_a_user_whom_a_host_makes_itself_with_a_number_of_the_directory_then_a_deployment_names_both(
     site: Site,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def patterns(host: Context, kind: str) -> list[str]:
 
 
 def test_users_below_1000_are_refused_and_odd_names_are_patterns(host: Context) -> None:
-    assert refusals(host) == "Match User odd?name?,old,root\n    HostbasedAuthentication no\n"
+    assert refusals(host) == "Match User odd?name*,old,root\n    HostbasedAuthentication no\n"
 
 
 def told_by_sudo(host: Context, *members: dict[str, object]) -> None:
@@ -61,7 +62,7 @@ def test_whom_a_rule_of_sudo_names_is_refused(
     host: Context, members: list[dict[str, object]], users: set[str], groups: set[str]
 ) -> None:
     told_by_sudo(host, *members)
-    assert refused(host, "User") - {"odd?name?", "old", "root"} == users
+    assert refused(host, "User") - {"odd?name*", "old", "root"} == users
     assert refused(host, "Group") == groups
 
 
@@ -71,12 +72,12 @@ ACCOUNTS = "Cara:x:3001:3001::/:/bin/sh\ncara2:x:3001:3001::/:/bin/sh\nclara:x:3
 @pytest.mark.parametrize(
     ("member", "kind", "named", "other"),
     [
-        ({"username": "CARA"}, "User", {"CARA", "cara", "Cara", "cara2"}, "clara"),  # cara2 has the same UID
-        ({"useralias": "CARA"}, "User", {"CARA", "cara", "Cara", "cara2"}, "clara"),  # which is no alias
-        ({"username": "DORA"}, "User", {"DORA", "dora", "Dora"}, "cara"),
-        ({"usergroup": "OPS"}, "Group", {"OPS", "ops", "Ops"}, "root"),
-        ({"usergroup": "Domänen-Admins"}, "Group", {"Dom??nen-Admins", "dom??nen-admins"}, "dom?nen-admins"),
-        ({"username": "jörg"}, "User", {"j??rg", "J??rg"}, "j?rg"),
+        ({"username": "CARA"}, "User", {"CARA", "Cara", "cara2"}, "clara"),  # cara2 has the same UID
+        ({"useralias": "CARA"}, "User", {"CARA", "Cara", "cara2"}, "clara"),  # which is no alias
+        ({"username": "DORA"}, "User", {"DORA"}, "dora"),  # nobody has such a name
+        ({"usergroup": "OPS"}, "Group", {"OPS", "ops"}, "Ops"),
+        ({"usergroup": "Domänen-Admins"}, "Group", {"Dom??nen-Admins"}, "dom?nen-admins"),
+        ({"username": "jörg"}, "User", {"j??rg"}, "j?rg"),
     ],
 )
 def test_whom_a_rule_names_when_its_letters_are_others_than_the_accounts_then_is_refused_in_those_of_the_account(
@@ -87,6 +88,46 @@ def test_whom_a_rule_names_when_its_letters_are_others_than_the_accounts_then_is
     found = {*patterns(host, kind)}
     assert named <= found
     assert other not in found
+
+
+@pytest.mark.parametrize(
+    ("member", "kind", "refused_names", "others"),
+    [
+        (
+            {"usergroup": "linuxadmins"},
+            "Group",
+            ["LinuxAdmins", "LINUXADMINS", "lInUxAdMiNs"],
+            ["linuxusers", "admins"],
+        ),
+        (
+            {"usergroup": "geo-Admins"},
+            "Group",
+            ["geo-admins", "Geo-Admins"],
+            ["geo-logins", "bio-admins"],
+        ),
+        ({"usergroup": "Domänen-Admins"}, "Group", ["DOMäNEN-ADMINS"], ["Domänen-Nutzer"]),
+        ({"username": "adm1"}, "User", ["ADM1", "Adm1", "aDm1@example.org", r"AD\adm1"], ["adm2", "xadm1", "adm12"]),
+    ],
+)
+def test_whom_a_rule_names_when_a_directory_may_spell_the_name_otherwise_then_is_refused_in_all_letters(
+    host: Context, member: dict[str, object], kind: str, refused_names: list[str], others: list[str]
+) -> None:
+    Path(host.path("/etc/nsswitch.conf")).write_text("passwd: files systemd sss\ngroup: files [SUCCESS=merge] ldap\n")
+    told_by_sudo(host, member)
+    found = [re.compile(re.escape(one).replace(r"\?", ".").replace(r"\*", ".*")) for one in patterns(host, kind)]
+    # sshd compares bytes.
+    as_bytes = {name: name.encode().decode("latin-1") for name in (*refused_names, *others)}
+    hit = [name for name, text in as_bytes.items() if any(one.fullmatch(text) for one in found)]
+    assert hit == refused_names
+
+
+def test_rules_of_sudo_when_a_plugin_tells_of_groups_then_refuse_everybody(host: Context) -> None:
+    told_by_sudo(host, {"nonunixgroup": "fileadmins"})
+    assert refusals(host) != EVERYBODY
+    Path(host.path("/etc/sudoers")).touch()
+    rules = {"Defaults": [{"Options": [{"group_plugin": "group_file.so /etc/x"}]}], "User_Specs": []}
+    host.must = lambda *_, **__: json.dumps(rules)  # type: ignore[method-assign]
+    assert refusals(host) == EVERYBODY
 
 
 @pytest.mark.skipif(not Path("/usr/sbin/sshd").exists(), reason="asks sshd")
@@ -125,7 +166,7 @@ def test_rules_of_sudo_from_elsewhere_refuse_everybody(host: Context, path: str,
     assert refusals(host) != EVERYBODY, "without sudo, nobody reads them"
     told_by_sudo(host)
     assert refusals(host) == EVERYBODY
-    Path(host.path(path)).write_text("passwd: files sss\nsudoers: files # sss\n#Plugin x sudoers_file=y\n")
+    Path(host.path(path)).write_text("passwd: files\nsudoers: files # sss\n#Plugin x sudoers_file=y\n")
     assert refusals(host) != EVERYBODY
 
 
@@ -147,7 +188,7 @@ def test_rules_of_sudo_when_its_program_has_another_name_then_that_one_is_asked(
         Path(host.path(path)).touch(mode=0o755)
     rules = {"User_Specs": [{"User_List": [{"username": "bob"}]}]}
     host.must = lambda argv, **_: json.dumps(rules) if argv[0] == asked else ""  # type: ignore[assignment,method-assign]
-    assert refused(host, "User") == {"odd?name?", "old", "root", "bob"}
+    assert refused(host, "User") == {"odd?name*", "old", "root", "bob"}
 
 
 def test_rules_of_sudo_when_sudo_cannot_tell_of_them_then_refuse_everybody(host: Context) -> None:
@@ -163,7 +204,7 @@ def test_whom_a_rule_of_doas_permits_is_refused(host: Context) -> None:
         'deny carl\n  permit nopass \\\n keepenv "dora" # y\npermit 1000\n'
         '# not \\\npermit b"e"n\npermit em\\\nma\npermit ":wheels"\npermit f\\red\n'
     )
-    assert refused(host, "User") == {"odd?name?", "old", "root", "bob", "dora", "ann", "ben", "emma", "fred"}
+    assert refused(host, "User") == {"odd?name*", "old", "root", "bob", "dora", "ann", "ben", "emma", "fred"}
     assert refused(host, "Group") == {"ops", "wheels"}
     Path(host.path("/etc/doas.conf")).write_text('permit setenv { A="}" } bob\n')
     assert refusals(host) == EVERYBODY
@@ -185,4 +226,4 @@ def test_the_users_of_a_netgroup_are_those_that_getent_prints(shown: str, users:
 def test_the_names_of_the_host_come_before_those_who_are_let_in(host: Context) -> None:
     path = "/etc/ssh/sshd_config.d/mine.conf"
     wanted = HostbasedLogins("user-ssh", (OwnedFile(path, f"{REFUSED_HERE}Match User *\n"),)).wanted(host)
-    assert str(wanted[path]).index("Match User odd?name?,old,root") < str(wanted[path]).index("Match User *")
+    assert str(wanted[path]).index("Match User odd?name*,old,root") < str(wanted[path]).index("Match User *")

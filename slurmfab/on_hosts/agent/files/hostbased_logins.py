@@ -6,13 +6,11 @@ cannot know, so the host writes these names among its settings whenever it compa
 
 from __future__ import annotations
 
-import grp
-import pwd
 import re
-from contextlib import suppress
+from itertools import product
 from typing import ClassVar, Set
 
-from slurmfab.on_hosts.agent.core.reading import entries
+from slurmfab.on_hosts.agent.core.reading import entries, read_text
 from slurmfab.on_hosts.agent.core.resource import Context, State
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFile
 from slurmfab.on_hosts.agent.files.sshd_files import SshdFiles
@@ -27,8 +25,12 @@ from slurmfab.on_hosts.agent.identities.users_and_groups import find_user
 REFUSED_HERE = "# Refused here, too:\n"
 """The line of a file behind which the host puts those whom it refuses by its own users and rules."""
 
-ODD = re.compile(r"[^A-Za-z0-9_.\\@+$-]")
+ODD = re.compile(r"[^A-Za-z0-9_.\\@+$*-]")
 """A character of a name that means something else in sshd_config(5); a question mark stands for any."""
+
+
+OWN_SERVICES = {"files", "systemd"}  # of nsswitch.conf(5): names of the host's own
+OUTER_LETTERS = 4  # at each end of a name: 256 patterns at most, which no group of another purpose is likely to match
 
 
 class HostbasedLogins(SshdFiles):
@@ -70,19 +72,41 @@ def refusals(context: Context) -> str:
 
 
 def spelled(context: Context, names: Set[str], path: str) -> Set[str]:
-    """Names of users or groups in the letters that accounts may have: upper and lower case are alike for sudo.
+    """Names of users or groups, whom rules name, as accounts may spell them: sudo takes upper and lower case as alike.
 
-    sshd tells them apart. `path`: the host's own file of such names. Those of a directory are the ones that it knows
-    under one of the usual spellings.
+    sshd tells them apart. `path`: the host's own file of such names. A directory's names are not listed, so where the
+    host asks one, there is a pattern for every spelling.
     """
     folded = {name.casefold() for name in names}
     own = {one[0] for one in entries(context.path(path)) if one[0].casefold() in folded}
-    usual = {one for name in names for one in (name, name.lower(), name.upper(), name.capitalize())}
-    known = set()
-    for name in usual if context.root == "/" else ():
-        with suppress(KeyError, ValueError):
-            known.add((grp.getgrnam if path == "/etc/group" else pwd.getpwnam)(name)[0])
-    return own | usual | known
+    if not has_directory(context, path.rpartition("/")[2]):
+        return own | names
+    patterns = {one for name in names for one in spellings(name)}
+    if path == "/etc/passwd":
+        # A directory takes a user's name with its domain, too (`full_name_format` and `re_expression`, sssd.conf(5)).
+        patterns |= {form % one for one in patterns for form in ("%s@*", "*\\%s")}
+    return own | names | patterns
+
+
+def has_directory(context: Context, database: str) -> bool:
+    """Whether users (`passwd`) or groups (`group`) come from elsewhere than the host's own files (nsswitch.conf(5))."""
+    lines = re.findall(r"^\s*%s:([^#\n]*)" % database, read_text(context.path("/etc/nsswitch.conf")), re.MULTILINE)
+    return any({*re.sub(r"\[[^\]]*\]", " ", line).split()} - OWN_SERVICES for line in lines)
+
+
+def spellings(name: str) -> Set[str]:
+    """Patterns of sshd's for a name in upper and lower case: the outer letters in both, a question mark for others.
+
+    >>> sorted(spellings("ab1"))
+    ['AB1', 'Ab1', 'aB1', 'ab1']
+    """
+    letters = [place for place, one in enumerate(name) if one.isascii() and one.isalpha()]
+    outer = {*letters[:OUTER_LETTERS], *letters[-OUTER_LETTERS:]}
+    choices = [
+        (one.lower(), one.upper()) if place in outer else "?" if place in letters else one
+        for place, one in enumerate(name)
+    ]
+    return {"".join(one) for one in product(*choices)}
 
 
 def block(kind: str, refused: Set[str]) -> str:

@@ -35,6 +35,9 @@ MAY_NOT = r"User %s is not allowed to run sudo on \S+\."  # what each of them sa
 ELSEWHERE = re.compile(r"^\s*(?:sudoers:[^#\n]*\b(?!files\b)[a-z]+|Plugin\s.*sudoers_file)", re.MULTILINE)
 """A line of nsswitch.conf(5) or sudo.conf(5) by which sudo has rules from elsewhere than /etc/sudoers."""
 
+GROUP_PLUGIN = '"group_plugin":'
+"""A key of what cvtsudoers(1) prints where sudo asks a plugin for members of groups: sudo alone knows them then."""
+
 OF_DOAS = re.compile(
     r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*"
     r"((?:\"(?:\\.|[^\"\\\n])*\"|\\.|[^\s\"\\#])+)"
@@ -204,7 +207,10 @@ def named_by_sudo(context: Context) -> Set[str]:
     found: Set[str] = set()
     for path in (path for path in map(context.path, SUDOERS) if os.path.exists(path)):
         try:
-            rules = json.loads(context.must((reader(context), "-f", "json", path), seconds=SUDO_SECONDS))
+            told = context.must((reader(context), "-f", "json", path), seconds=SUDO_SECONDS)
+            if GROUP_PLUGIN in told:
+                return {EVERYBODY}
+            rules = json.loads(told)
             members: List[Dict[str, Any]] = [one for rule in rules.get("User_Specs", ()) for one in rule["User_List"]]
             found |= {MEMBERS[kind] % name for kind, name in without_aliases(members, rules.get("User_Aliases", {}))}
         except (ResourceFailed, ValueError, KeyError, TypeError, AttributeError, RecursionError):
