@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, ended, succeeded
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import PLATFORM, words_of
 from stock import Stock, in_turn
 from suites import PACKAGES
@@ -411,3 +411,21 @@ def test_people_are_left_to_a_directory_service_where_the_file_says_so(peopled: 
     peopled.hosts.on("n1", "usermod --uid 4000 ann")
     found = ended(peopled.hosts.slurmfab("check-cluster", "--only", "people"), 1)
     assert "ann has UID and GID 4000 and 2000, not 2000 and 2000" in found.stdout
+
+
+def test_a_node_that_does_not_let_itself_be_cleaned_when_it_is_abandoned_then_it_is_out_and_others_get_a_new_key(
+    peopled: Peopled,
+) -> None:
+    hosts = peopled.hosts
+    hosts.on("n2", "mount --bind /etc/munge /etc/munge && mount -o remount,ro,bind /etc/munge")
+    for words in (("rotate-munge-key",), ("remove-node", "n2", "--now")):
+        assert "remove-node n2 --abandon" in words_of(ended(hosts.slurmfab(*words), 1))
+    assert "n2" in hosts.inventory_path.read_text()
+    said = words_of(succeeded(hosts.slurmfab("remove-node", "n2", "--now", "--abandon")))
+    assert "n2: not contacted, so munge key, SSH keys and daemons are still there" in said
+    assert "n2" not in hosts.inventory_path.read_text()
+    key = hosts.on("n2", "sha256sum /etc/munge/munge.key")
+    succeeded(hosts.slurmfab("rotate-munge-key"))
+    assert hosts.on("n1", "sha256sum /etc/munge/munge.key") != key
+    assert hosts.on("n2", "sha256sum /etc/munge/munge.key") == key
+    assert hosts.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"

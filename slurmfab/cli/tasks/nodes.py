@@ -53,6 +53,7 @@ def resume(common: Common, hosts: str, *, any: bool = False) -> int:
     timeout="wait at most this many minutes for jobs to end (default: no limit)",
     now="cancel the jobs that run there; they are listed first",
     purge="uninstall the packages as well",
+    abandon="do not contact the nodes, which are lost or not to be trusted",
     allow_empty_partition="a partition may be left without nodes",
 )
 def remove_node(
@@ -62,6 +63,7 @@ def remove_node(
     timeout: str = "",
     now: bool = False,
     purge: bool = False,
+    abandon: bool = False,
     allow_empty_partition: bool = False,
     yes: bool = False,
 ) -> int:
@@ -76,10 +78,11 @@ def remove_node(
         fab remove-node 'n[6-9]'
         fab remove-node n3 --timeout 120
         fab remove-node n3 --now --purge
+        fab remove-node n3 --now --abandon
     """
     from slurmfab.commands.nodes import remove
 
-    options = remove.RemoveNodeOptions(number(timeout, "--timeout"), now, purge, allow_empty_partition, yes)
+    options = remove.RemoveNodeOptions(number(timeout, "--timeout"), now, purge, abandon, allow_empty_partition, yes)
     return remove.remove_node(common.cluster, hosts, options, common.output)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from slurmfab.base.answers import ADVICE
 from slurmfab.base.errors import AgentFailed, HostError, HostFailed, SlurmfabError, Unreachable
-from slurmfab.base.hostlist import fold
+from slurmfab.base.hostlist import fold, shell_word
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.facts import HostFacts
 from slurmfab.cluster.inventory import loading
@@ -181,6 +181,7 @@ GRACE_SECONDS = 1.0
 """Seconds between the stop of slurmctld and the switch: job steps that were just assigned are launched in this time."""
 
 NO_CHANGE = "The munge key was not changed on any host."
+UNTRUSTED = f"If a compute node is not to be trusted, remove it first: {FAB} remove-node %s --abandon."
 OLD_KEY = f"It holds the old munge key. When it is back: {FAB} deploy gives it the new one."
 EITHER_KEY = f"It holds the old munge key or the new one. When this is repaired: {FAB} deploy gives it the new one."
 
@@ -226,7 +227,10 @@ def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
     """Refuse hosts without munge, and a controller without munge key, by SlurmfabError; nothing was changed."""
     without = [host for host, fact in facts.items() if "munge" not in fact.packages or "munge" not in fact.accounts]
     if without:
-        raise SlurmfabError(f"{fold(without)}: munge is not installed there yet. First: {FAB} deploy. {NO_CHANGE}")
+        raise SlurmfabError(
+            f"{fold(without)}: munge is not installed there yet. First: {FAB} deploy. {NO_CHANGE} "
+            f"{UNTRUSTED % shell_word(without)}"
+        )
     if not facts[run.controller].munge_key:
         raise SlurmfabError(f"{run.controller}: there is no munge key yet. First: {FAB} deploy. {NO_CHANGE}")
 
@@ -320,7 +324,8 @@ def together(run: Run, doing: str, hosts: Sequence[str], ask: Callable[[str], Re
             run.progress.host_done(host)
     if refusing:
         raise SlurmfabError(
-            f"{fold(refusing)}: no new munge key can be written there. {NO_CHANGE} Fix this and rotate again."
+            f"{fold(refusing)}: no new munge key can be written there. {NO_CHANGE} Fix this and rotate again. "
+            f"{UNTRUSTED % shell_word(refusing)}"
         )
     run.require_controller()
     return answers

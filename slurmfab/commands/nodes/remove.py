@@ -168,6 +168,7 @@ class RemoveNodeOptions:
     minutes: int | None = None  # how long to wait for running jobs; `None` for no limit
     now: bool = False
     purge: bool = False
+    abandon: bool = False  # whether the nodes are not contacted: they are lost, or not to be trusted
     empty_partition: bool = False  # whether a partition may have no nodes afterwards
     yes: bool = False  # whether to begin without a question
 
@@ -180,6 +181,8 @@ def remove_node(cluster: str, hosts: str, options: RemoveNodeOptions, output: Ou
     """
     known = loading.load_named(cluster)
     leaving = expand(hosts)
+    if options.abandon and options.purge:
+        raise InputError("--purge removes packages on the nodes, which --abandon does not contact. Give one of them.")
     refuse(known, leaving, empty_partition=options.empty_partition)
     text = node_removal.without_nodes(loading.read_text(known.path), leaving)
     run = session.start(known, "", output, RunOptions("remove-node", asks=not options.yes), hooks=hooks(known, leaving))
@@ -227,8 +230,8 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
     """Drain, wait, stop slurmd, deploy to others, clean, and write files; SlurmfabError, unwritten, if it fails."""
     known = run.inventory
     older_copy.refuse_early(run)
-    others = hosts_of_others(run, leaving)
-    ours = tuple(host for host in leaving if host not in others)
+    others = {} if options.abandon else hosts_of_others(run, leaving)
+    ours = () if options.abandon else tuple(host for host in leaving if host not in others)
     vacate(run, leaving, options)
     change_each(run, "slurmd stop", ours, Service("slurmd", running=False))  # first, while the node is still drained
     lock = locks.without_hosts(known.lock, leaving)
@@ -242,12 +245,16 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
     if broken:
         raise SlurmfabError(
             f"{run.failed_hosts[broken[0]]}\n"
-            f"Slurm does not have {fold(leaving)} any more, but {run.inventory.path} still does. "
-            "Fix this and run the same command again."
+            f"Slurm does not have {fold(leaving)} any more, but {run.inventory.path} still does, so the next "
+            "deployment takes back what is named there. Fix this and run the same command again. If the host is not "
+            f"to be trusted: {FAB} remove-node {shell_word(leaving)} --abandon, which does not contact it."
         )
     file_writing.write(run, text)
     run.progress.line(f"{run.inventory.path}: removed {fold(leaving)}.")
-    print_unclean(run, known, ours)
+    if options.abandon:
+        run.progress.line(unclean(known, leaving, "not contacted"))
+    elif lost := [host for host in ours if host in run.failed_hosts]:
+        run.progress.line(unclean(known, lost, "not reachable"))
     for host, reason in others.items():
         run.progress.line(f"{host}: {reason} So nothing was changed there.")
 
@@ -297,7 +304,7 @@ def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> No
         listed = f"{job_waiting.format_jobs(jobs)}{' and ' if jobs and pending else ''}{', '.join(pending)}"
         run.progress.line(f"Cancelling {listed}.")
         ids = tuple(dict.fromkeys((*(job.id for job in jobs), *pending)))
-        change(run, "cancel", run.controller, JobsEnded(ids, known, stamp()))
+        change(run, "cancel", run.controller, JobsEnded(ids, known, stamp(), options.abandon))
     elif jobs:
         run.progress.line(f"Waiting for {job_waiting.format_jobs(jobs)} on {fold(known)}.")
     if known:
@@ -359,15 +366,13 @@ def refuse_busy(run: Run, leaving: tuple[str, ...]) -> None:
         )
 
 
-def print_unclean(run: Run, known: Inventory, leaving: tuple[str, ...]) -> None:
-    """Print which removed nodes could not be cleaned, and what is left there."""
-    unclean = [host for host in leaving if host in run.failed_hosts]
-    if not unclean:
-        return
-    keys = dict.fromkeys(key for host in unclean for key in left_on(known.cluster, host))
+def unclean(known: Inventory, hosts: Sequence[str], why: str) -> str:
+    """What is left on removed nodes that were not cleaned, and the ways to remove it."""
+    keys = dict.fromkeys(key for host in hosts for key in left_on(known.cluster, host))
     also = f", and what the cluster file asked for with {', '.join(keys)}" if keys else ""
-    run.progress.line(
-        f"{fold(unclean)}: not reachable, so munge key, SSH keys and daemons are still there{also}. When it is "
+    return (
+        f"{fold(hosts)}: {why}, so munge key, SSH keys and daemons are still there{also}. When it is "
         "back: systemctl disable --now slurmd munge; rm /etc/munge/munge.key /etc/slurm/slurm.conf. To remove all, "
-        f"add it again and remove it: {FAB} add-node, {FAB} remove-node."
+        f"add it again and remove it: {FAB} add-node, {FAB} remove-node. Whoever is root there has the munge key: "
+        f"{FAB} rotate-munge-key gives the others a new one."
     )

@@ -30,6 +30,7 @@ class TryingSlurm(Slurm):
     Args:
         active: whether slurmctld runs.
         broken: nodes on which no job runs.
+        hanging: the node whose jobs end only once it is down.
         held: why the jobs wait there; empty if they fail for another reason.
         reservation: the nodes of the trial's reservation, empty while there is none.
         trials: for each job that ran, the node, and whether the reservation held it then.
@@ -40,6 +41,7 @@ class TryingSlurm(Slurm):
     active: bool = True
     broken: tuple[str, ...] = ()
     held: str = ""
+    hanging: str = ""
     reservation: str = ""
     trials: list[tuple[str, bool]] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
@@ -70,7 +72,7 @@ class TryingSlurm(Slurm):
             return done(out=printed([line.split("|") for line in self.jobs], argv, environment(rest, more)).decode())
         if program == "scancel":
             self.cancelled += argv[argv.index("--") + 1 :]
-            self.jobs = [line for line in self.jobs if line.split("|")[0] not in argv]
+            self.jobs = self.jobs if self.hanging else [one for one in self.jobs if one.split("|")[0] not in argv]
             return done()
         if "reservation" in words and "create" in words:
             self.reservation = options["Nodes"]
@@ -82,7 +84,9 @@ class TryingSlurm(Slurm):
                 f"ReservationName=r StartTime=now EndTime=later Duration=1 Nodes={self.reservation}\n",
             )
         else:
-            return super().run(argv, *rest, **more)
+            answer = super().run(argv, *rest, **more)
+            self.jobs = [] if any("State=DOWN" in update for update in self.updates) else self.jobs
+            return answer
         return done()
 
 
@@ -196,6 +200,18 @@ def test_jobs_are_cancelled_by_their_ids_and_no_others() -> None:
     assert slurm.cancelled == ["7", "8_3"]
     assert slurm.jobs == ["9|eve|PENDING|n3"]
     assert apply(JobsEnded(("7", "8_3"), ("n3",), STAMP), slurm).status == "ok"
+
+
+@pytest.mark.parametrize("abandoned", [True, False])
+def test_jobs_that_do_not_end_when_their_node_is_abandoned_then_it_is_set_down_although_it_answers(
+    monkeypatch: pytest.MonkeyPatch, abandoned: bool
+) -> None:
+    monkeypatch.setattr(node_jobs, "DOWN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(node_jobs, "END_SECONDS", 0.0 if not abandoned else 60.0)
+    slurm = TryingSlurm(jobs=["7|ann|COMPLETING|n3"], nodes={"n3": ("MIXED+DRAIN", "", "")}, hanging="n3")
+    outcome = apply(JobsEnded(("7",), ("n3",), STAMP, abandoned), slurm)
+    downs = [update[:2] for update in slurm.updates]
+    assert (outcome.status, downs) == (("changed", [("NodeName=n3", "State=DOWN")]) if abandoned else ("failed", []))
 
 
 @pytest.mark.parametrize("forged", ["--partition=main", "7 8", "7\n8", "*", "", "7,8", "\u0667"])

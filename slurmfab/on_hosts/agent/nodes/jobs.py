@@ -47,6 +47,7 @@ class JobsEnded(Resource):
     ids: Tuple[str, ...]  # as squeue prints them
     nodes: Tuple[str, ...]  # the nodes that are to be free of jobs
     stamp: str  # who and when, for the reason of nodes that have to be set DOWN because they do not answer
+    abandoned: bool = False  # whether nodes are set DOWN as well that answer, but do not end their jobs
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """None of the jobs is left."""
@@ -72,7 +73,8 @@ class JobsEnded(Resource):
                 raise ResourceFailed("not ended within %.0f s: %s" % (END_SECONDS, states))
             if seconds > DOWN_AFTER_SECONDS and not are_down:
                 are_down = True
-                silent = [node for node, state in node_states(context, self.nodes).items() if not state.answers]
+                states_now = node_states(context, self.nodes)
+                silent = [node for node in states_now if self.abandoned or not states_now[node].answers]
                 if silent:
                     update(context, silent, "State=DOWN", "Reason=" + our_reason("it leaves the cluster", self.stamp))
             time.sleep(POLL_SECONDS)
