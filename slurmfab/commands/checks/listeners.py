@@ -29,8 +29,8 @@ ASK = (
 LISTENS = re.compile(r"^(tcp|udp)\s+\S+\s+\S+\s+\S+\s+(\S+):(\d+)\s+\S+\s+users:(\S.*)$", re.MULTILINE)
 """A line of ss(8): protocol, address, port, and the processes."""
 
-PROCESS = re.compile(r'",pid=(\d+),')
-"""The number of one of these processes."""
+PROCESS = re.compile(r'\(".{0,15}",pid=(\d+),fd=\d+\)')
+"""One of these processes, with its number. Its name, of up to 15 bytes, may look like the end of another one."""
 
 FOR_ANOTHER = re.compile(r"^(\S+):(\d+)\s+\S+\.socket\s+(\S+?)(?:@\S*)?\.service\b", re.MULTILINE)
 """A line of systemctl(1): address and port at which systemd listens for a unit that it starts then, and that unit."""

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from slurm_output_files import VERSIONS, odd_nodes
 
-from slurmfab.on_hosts.agent.nodes.states import NodeState, flags, our_reason, parse_reason, record, records, state_of
+from slurmfab.on_hosts.agent.core.resource import Context
+from slurmfab.on_hosts.agent.nodes.states import (
+    NodeState,
+    flags,
+    node_states,
+    our_reason,
+    parse_reason,
+    record,
+    records,
+    state_of,
+)
 
 STAMP = "ann@laptop 2026-11-21T09:00"
 TAKES_NO_JOBS = ("*", "drain", "drng", "maint", "down", "inval", "!", "%")
@@ -123,3 +137,30 @@ def test_lines_that_are_no_nodes_when_read_are_left_out() -> None:
     assert records("No nodes in the system\nNodeName=n1 State=IDLE\nrest of a reason\n") == [
         {"NodeName": "n1", "State": "IDLE"}
     ]
+
+
+REAL = "NodeName=%s Arch=x86_64 CPUTot=2 OS=%s RealMemory=1000 State=IDLE ThreadsPerCore=1 Partitions=main"
+FORGED = "x \nNodeName=n1 State=DOWN+DRAIN Reason=fan_is_broken"
+"""The version of a kernel, as root of n2 has slurmd tell it."""
+
+
+class OddKernel(Context):
+    """A controller on which the slurmd of n2 tells a text with a line of n1."""
+
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        asked = argv[argv.index("node") + 1 :] or ["n1", "n2", "n3"]
+        lines = [REAL % (name, FORGED if name == "n2" else "Linux") for name in asked if name in ("n1", "n2", "n3")]
+        return subprocess.CompletedProcess(argv, 0 if lines else 1, "\n".join(lines).encode(), b"")
+
+    def must(self, argv: Sequence[str], *rest: Any, **more: Any) -> str:
+        return self.run(argv, *rest, **more).stdout.decode()
+
+
+def test_a_line_of_another_node_in_a_text_of_a_nodes_when_states_are_asked_then_that_nodes_own_line_counts() -> None:
+    found = node_states(OddKernel("/"), ("n1", "n2", "n3"))
+    assert {name: state.description for name, state in found.items()} == {"n1": "idle", "n2": "unknown", "n3": "idle"}
+
+
+def test_a_line_of_another_node_in_a_text_of_a_nodes_when_it_is_read_alone_then_neither_counts() -> None:
+    shown = OddKernel("/").must(("scontrol", "show", "node"))
+    assert [one["NodeName"] for one in records(shown)] == ["n2", "n3"]

@@ -55,6 +55,15 @@ def test_a_daemon_when_it_listens_where_the_cluster_file_has_none_is_told(unit: 
     assert " ".join(map(str, misplaced(whole, known.lock, "c1", shown))) == told
 
 
+@pytest.mark.parametrize("name", ['",pid=10,', '",pid=10,fd=3)', '(("",pid=10,', "x\n(("])
+def test_a_users_program_when_its_name_looks_like_a_daemons_process_then_no_daemon_is_accused(name: str) -> None:
+    whole = cluster(THREE_HOSTS)
+    known = plan_input(whole, facts_of(whole, prepared))
+    users = f'users:(("{name}",pid=99,fd=5),("{name}",pid=98,fd=5))'
+    shown = f"13\n\ntcp LISTEN 0 64 *:4444 *:* {users}\n\n{PROCESSES.format('slurmd')} 98 user-1000.slice\n"
+    assert misplaced(whole, known.lock, "c1", shown) == ()
+
+
 @pytest.mark.parametrize(
     ("address", "socket", "told"),
     [

@@ -16,7 +16,7 @@ from slurmfab.on_hosts.agent.client.amounts import LATEST, moment_of, number_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.logs.period import printable_line
 from slurmfab.on_hosts.agent.nodes import lost_jobs
-from slurmfab.on_hosts.agent.nodes.states import records
+from slurmfab.on_hosts.agent.nodes.states import records, shown_nodes
 
 MEMORY_FIELDS = (
     "JobArrayID", "JobID", "UserName", "Account", "QOS", "Partition", "State", "exit_code", "Reason", "SubmitTime",
@@ -102,7 +102,7 @@ def of_memory(request: Mapping[str, Any], context: Context, answer: Dict[str, An
     """Add what slurmctld knows."""
 
     def present() -> None:
-        answer["nodes"] = context.must(commands.show_nodes(), seconds=SECONDS)
+        answer["nodes"] = shown_nodes(context, SECONDS)
         answer["partitions"] = context.must(commands.SHOW_PARTITIONS, seconds=SECONDS)
         answer["reservations"] = context.must(commands.show_reservations(), seconds=SECONDS)
         answer["completing"] = context.must(commands.COMPLETING_JOBS, seconds=SECONDS, env=EPOCH)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Collection, Dict, Iterable, List, Mapping, Nam
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.amounts import bounded, number_of
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.on_hosts.agent.nodes.states import records, state_of
+from slurmfab.on_hosts.agent.nodes.states import records, shown_nodes, state_of
 
 YOUNG_SECONDS = 60
 """For so long after its start a job is not judged: its node may still prepare it."""
@@ -160,7 +160,7 @@ def boots_in(nodes: Iterable[Mapping[str, str]]) -> Dict[str, float]:
 def by_slurm(context: Context) -> List[Lost]:
     """The lost jobs by what slurmctld alone knows; ResourceFailed if it does not answer."""
     jobs = jobs_in(context.must(RUNNING, seconds=SECONDS))
-    boots = boots_in(records(context.must(commands.show_nodes(), seconds=SECONDS))) if jobs else {}
+    boots = boots_in(records(shown_nodes(context, SECONDS))) if jobs else {}
     return lost(jobs, time.time(), {}, boots, has_extern=False)
 
 
@@ -195,7 +195,7 @@ class LostJobs(Resource):
         suspects = lost(jobs, time.time(), looked, {}, has_extern=True)
         if not suspects:
             return []
-        boots = boots_in(records(context.must(commands.show_nodes(), seconds=SECONDS)))
+        boots = boots_in(records(shown_nodes(context, SECONDS)))
         return lost([one.job for one in suspects], time.time(), looked, boots, has_extern=self.has_extern)
 
     def looked(self) -> Dict[str, Looked]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from typing import ClassVar, Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.client import commands
@@ -23,6 +24,7 @@ NODES_PER_UPDATE = 2000
 UNKNOWN_NODE = "slurmctld does not know it"
 
 NAMED_NODES = 4  # up to this number of nodes, an id lists each one
+MOST_TWICE = 100  # nodes about which slurmctld is asked alone
 LISTED_NODES = 20  # number of nodes whose states an error lists
 OURS = "slurmfab: "  # prefix of the reasons that slurmfab sets
 HEALTH = OURS + "health: "  # prefix of the reasons that a node's health check sets
@@ -187,8 +189,7 @@ class NodesResource(Resource):
 
 def node_states(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
     """The states of nodes by NodeName, without unknown ones; ResourceFailed if slurmctld does not answer."""
-    shown = context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)
-    found = {record["NodeName"]: state_of(record) for record in records(shown)}
+    found = {record["NodeName"]: state_of(record) for record in records(shown_nodes(context, UPDATE_SECONDS))}
     return {node: found[node] for node in nodes if node in found}
 
 
@@ -207,9 +208,40 @@ def short_state(state: str, reason: str, by: str) -> NodeState:
     return NodeState(flags(state.upper())) if reason == "none" else NodeState(flags(state.upper()), reason, by)
 
 
+def shown_nodes(context: Context, seconds: float) -> str:
+    """What `scontrol --oneliner show node` prints, with one line for each node; ResourceFailed without an answer.
+
+    A node's line has texts of its slurmd, such as the version of its kernel (`OS`). With a line break, such a text can
+    look like another node's line. slurmctld is asked again for each node that has two, about that node alone.
+    """
+    shown = context.must(commands.show_nodes(), seconds=seconds)
+    twice = sorted(told_twice(shown))[:MOST_TWICE]
+    for name in twice:
+        alone = context.run(commands.show_nodes(name), seconds=seconds).stdout.decode(errors="replace")
+        shown = "\n".join([*(line for line in shown.split("\n") if node_name(line) != name), alone.partition("\n")[0]])
+    return shown
+
+
+def told_twice(shown: str) -> FrozenSet[str]:
+    """The nodes that have more than one line."""
+    names = Counter(filter(None, map(node_name, shown.split("\n"))))
+    return frozenset(name for name, lines in names.items() if lines > 1)
+
+
+def node_name(line: str) -> str:
+    """The node of a line; empty for another line."""
+    found = re.match(r"NodeName=(\w[\w.-]*)(?:\s|$)", line)
+    return found[1] if found else ""
+
+
 def records(shown: str) -> List[Dict[str, str]]:
-    """Fields of each node in `scontrol --oneliner show node`, with `Reason` as the text that it is."""
-    return [record(line) for line in shown.split("\n") if line.startswith("NodeName=")]
+    """Fields of each node in `scontrol --oneliner show node`, with `Reason` as the text that it is.
+
+    A node that has more than one line (`shown_nodes` says why) is left out: one of them is not slurmctld's.
+    """
+    twice = told_twice(shown)
+    lines = (line for line in shown.split("\n") if line.startswith("NodeName="))
+    return [record(line) for line in lines if node_name(line) not in twice]
 
 
 def record(line: str) -> Dict[str, str]:

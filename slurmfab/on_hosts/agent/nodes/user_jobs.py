@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Opt
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import JobState
 from slurmfab.on_hosts.agent.core.resource import Context
-from slurmfab.on_hosts.agent.nodes.states import records, state_of
+from slurmfab.on_hosts.agent.nodes.states import records, shown_nodes, state_of
 
 PATH = "/usr/local/bin:/usr/bin:/bin"  # PATH of the jobs' user, without that user's profile
 SCRIPT = "#!/bin/sh\nsrun --ntasks=1 --mpi=none --input=none true\n"  # a batch job with a step
@@ -114,7 +114,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     (who, rows), *_ = known
     if "users" not in request:
         return {"user": who.name, "ends": {}, "output": ask(reading(who, request["path"]), "")[1]}
-    found = {one["NodeName"]: one for one in records(context.must(commands.show_nodes(), seconds=60.0))}
+    found = {one["NodeName"]: one for one in records(shown_nodes(context, 60.0))}
     stops_others = preempts(context.must(commands.SHOW_CONFIG))
     ends: Dict[str, End] = {}
     wanted: Dict[str, List[str]] = {}

@@ -16,7 +16,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.on_hosts.agent.core.safe_paths import read_end
-from slurmfab.on_hosts.agent.nodes.states import NAMED_NODES, poll_intervals, records, short_name, state_of
+from slurmfab.on_hosts.agent.nodes.states import NAMED_NODES, poll_intervals, records, short_name, shown_nodes, state_of
 from slurmfab.on_hosts.agent.services.service import changed_at, is_active
 
 EVERYWHERE = "loaded by every slurmd that answers"
@@ -120,7 +120,7 @@ class CarriedFiles(Resource):
         """The nodes that answer without having the files, and why; ResourceFailed if slurmctld does not answer."""
         wanted = set(self.nodes)
         changed = max([changed_at(context.path(path)) for path in self.watches] or [0.0])
-        shown = records(context.must(commands.show_nodes(), seconds=60))
+        shown = records(shown_nodes(context, 60))
         # Read after the nodes were shown: slurmctld logs a wrong hash before it shows the registration.
         others = hash_complaints(tail(context.path(self.log))) if self.log else {}
         late = {}

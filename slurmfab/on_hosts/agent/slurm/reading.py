@@ -88,8 +88,11 @@ def read_part(part: str, context: Context, seconds: float) -> Any:
         return [[one.id, one.user, one.node_list, str(int(one.at))] for one in ended_jobs.late(shown, time.time())]
     if part == LIMITS:
         return context.must(commands.SHOW_ASSOCIATIONS, seconds=seconds)
-    command = commands.show_nodes() if part == "nodes" else commands.SHOW_PARTITIONS
-    return context.must(command, seconds=seconds)
+    if part == "nodes":
+        from slurmfab.on_hosts.agent.nodes.states import shown_nodes
+
+        return shown_nodes(context, seconds)
+    return context.must(commands.SHOW_PARTITIONS, seconds=seconds)
 
 
 def named_jobs(context: Context, numbers: Sequence[str]) -> List[List[str]]:

@@ -11,7 +11,16 @@ from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Se
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.amounts import gpus_of
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-from slurmfab.on_hosts.agent.nodes.states import OURS, UPDATE_SECONDS, NodeState, node_states, records, state_of, update
+from slurmfab.on_hosts.agent.nodes.states import (
+    OURS,
+    UPDATE_SECONDS,
+    NodeState,
+    node_states,
+    records,
+    shown_nodes,
+    state_of,
+    update,
+)
 
 REASON_PREFIX = OURS + "gpu check: "  # prefix of the reasons of nodes that fall short
 
@@ -58,7 +67,7 @@ def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
     `wanted`: NodeNames; empty for all.
     """
     found = []
-    for fields in records(context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)):
+    for fields in records(shown_nodes(context, UPDATE_SECONDS)):
         gpus = gpus_of(fields.get("Gres", ""))
         if gpus and not any(map(_INSTANCE.search, gpus)) and (not wanted or fields["NodeName"] in wanted):
             partitions = tuple(filter(None, fields.get("Partitions", "").split(",")))

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-from slurmfab.on_hosts.agent.nodes.states import NodeState, records, state_of
+from slurmfab.on_hosts.agent.nodes.states import NodeState, records, shown_nodes, state_of
 from slurmfab.on_hosts.programs import starting
 from slurmfab.on_hosts.programs.power import switches
 
@@ -103,7 +103,7 @@ def log_failure(text: str) -> int:
 def choose(wanted: Mapping[str, Any]) -> int:
     """Have Slurm switch off nodes that were idle for long enough; ResourceFailed if slurmctld fails or refuses."""
     context = Context()
-    found = records(context.must(commands.show_nodes(), seconds=SCONTROL_SECONDS))
+    found = records(shown_nodes(context, SCONTROL_SECONDS))
     nodes = choose_sleepers(found, wanted, time.time())
     if nodes:
         context.must(commands.update_nodes(nodes, "State=POWER_DOWN"), seconds=SCONTROL_SECONDS)
@@ -137,7 +137,7 @@ def switch_all(wanted: Mapping[str, Any], word: str, nodes: Sequence[str]) -> in
 def states_of(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
     """The states of nodes by NodeName. Raises ResourceFailed if slurmctld does not answer."""
     wanted = set(nodes)
-    found = records(context.must(commands.show_nodes(), seconds=SCONTROL_SECONDS))
+    found = records(shown_nodes(context, SCONTROL_SECONDS))
     return {record["NodeName"]: state_of(record) for record in found if record["NodeName"] in wanted}
 
 

@@ -23,7 +23,7 @@ from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.agent.core.language import ENGLISH
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.nodes import lost_jobs
-from slurmfab.on_hosts.agent.nodes.states import NODES_PER_UPDATE, UNDER_WAY, NodeState, records, state_of
+from slurmfab.on_hosts.agent.nodes.states import NODES_PER_UPDATE, UNDER_WAY, NodeState, records, shown_nodes, state_of
 from slurmfab.on_hosts.programs import replaced_file, starting
 
 SETTLED = 30  # seconds after slurmctld's start: the first of a registration at which it takes jobs back are some 20
@@ -61,7 +61,7 @@ def recover(context: Context, memory: str, now: float) -> int:
     if started is None:
         return 0
     remembered = json_objects.read(memory)
-    nodes = {one["NodeName"]: one for one in records(context.must(commands.show_nodes(), seconds=SECONDS))}
+    nodes = {one["NodeName"]: one for one in records(shown_nodes(context, SECONDS))}
     states = {name: state_of(one) for name, one in nodes.items()}
     missed = missed_wakings(nodes.values(), states, config, started, now)
     if missed and now - remembered.get("reconfigured", 0.0) > LOOKS_BACK:
