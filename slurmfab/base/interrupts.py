@@ -12,6 +12,7 @@ from slurmfab.base.exit_codes import INTERRUPTED
 SENTENCE = b"\nInterrupted before anything was done.\n"
 
 
+going_on = "Run the same command again to go on"  # what a task that has begun says; a task may know better
 LATER = 0.02  # seconds until an interrupt that came at a wrong moment is looked at again
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab, ended
+from lab_cluster import AS_SLURM, DeployedLab, ended, succeeded
 from lab_user import Person, running_lab, snapshots, words_of
 from suites import NEWEST
 
@@ -44,12 +46,17 @@ def met(bare: DeployedLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pe
     return founder, connection_options(founder, bare, *UP, "n4", accept=True)
 
 
+def first_contact(hosts: DeployedLab, *names: str) -> tuple[str, ...]:
+    """The words of the command of first contact."""
+    addresses = ",".join(hosts.lab.host(name).address for name in names)
+    return "deploy", "--hosts", addresses, "--user", "root", "--key", str(hosts.lab.ssh_key)
+
+
 def connection_options(
     person: Person, hosts: DeployedLab, *names: str, accept: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """The command of first contact, with addresses alone."""
-    addresses = ",".join(hosts.lab.host(name).address for name in names)
-    words = ["deploy", "--hosts", addresses, "--user", "root", "--key", str(hosts.lab.ssh_key)]
+    words = first_contact(hosts, *names)
     return person.slurmfab(*words, "--json", "first.json", *(["--accept-new-host-keys"] if accept else []))
 
 
@@ -192,6 +199,29 @@ def test_a_cluster_when_somebody_who_knows_its_host_keys_meets_it_anew_then_noth
     assert "accepted its host key" not in done.stderr
     assert person.cluster_file.exists()
     assert snapshots(bare, *UP) == before
+
+
+def test_a_first_contact_that_is_interrupted_then_goes_on_by_the_words_that_it_says_and_by_the_same_command(
+    bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]], person: Person
+) -> None:
+    assert met[0].cluster_file.exists()
+    person.has_seen(bare.lab, *UP)
+    for again in (("deploy",), first_contact(bare, *UP)):
+        shutil.rmtree(person.cluster_file.parent, ignore_errors=True)
+        process = person.start(*first_contact(bare, *UP))
+        assert process.stdout
+        assert any(line.startswith("Wrote configs/cluster.yaml") for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert "Interrupted. Hosts finish the step that they are at. Run slurmfab deploy to go on." in said
+        other = person.slurmfab(*first_contact(bare, *UP), "--port", "2222")
+        assert (other.returncode, "--port 2222, where it has nothing" in words_of(other)) == (2, True)
+        more = person.slurmfab(*first_contact(bare, *UP, "n4"))
+        assert (more.returncode, "To go on with these: slurmfab deploy. To add" in words_of(more)) == (2, True)
+        said = words_of(succeeded(person.slurmfab(*again)))
+        assert "Next: slurmfab check-cluster; then commit configs/cluster.yaml" in said
+        assert "Next: " not in words_of(succeeded(person.slurmfab(*again)))
 
 
 def test_a_host_whose_key_has_changed_when_deployed_to_then_it_is_refused_and_the_others_are_not(

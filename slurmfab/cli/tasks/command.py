@@ -131,7 +131,7 @@ class Command(Task):  # type: ignore[misc] # Fabric has no types
 
             hidden_input.show()  # the terminal's echo, which is off while a password is asked for and judged
             print(  # noqa: T201
-                "\nInterrupted. Hosts finish the step that they are at. Run the same command again to go on.",
+                f"\nInterrupted. Hosts finish the step that they are at. {interrupts.going_on}.",
                 file=sys.stderr,
             )
             os._exit(INTERRUPTED)  # threads may still wait for hosts; their agents go when the connections close

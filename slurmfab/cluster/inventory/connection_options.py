@@ -31,8 +31,3 @@ class ConnectionOptions:
     def uses_sudo(self) -> bool | None:
         """Whether `sudo` is used on the hosts; `None` for "unless root logs in"."""
         return BECOME[self.become]
-
-    @property
-    def is_given(self) -> bool:
-        """Whether an option is given that is only for the first contact."""
-        return self != ConnectionOptions(accept_new=self.accept_new)

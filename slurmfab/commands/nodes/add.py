@@ -165,11 +165,11 @@ def refuse_lost(run: Run, names: Sequence[str]) -> None:
 
 
 def is_half_added(known: Inventory, hosts: str) -> bool:
-    """Whether all hosts of a hostlist are in the cluster already, and no test job has run on them yet."""
+    """Whether all hosts of a hostlist are in the cluster already, and no test job has run yet on some of them."""
     by_address = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
     named = [canonical(endpoint.address) for endpoint in expand_endpoints(hosts)]
     members = tuple(name if name in known.cluster.hosts else by_address.get(name, "") for name in named)
-    return bool(members) and on_trial(known.lock, members) == members
+    return all(members) and bool(on_trial(known.lock, members))
 
 
 def check_options(known: Inventory, options: AddNodeOptions) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from slurmfab.base import interrupts
 from slurmfab.base.errors import HostError, IdConflict, InputError, PythonMissing, SlurmfabError
 from slurmfab.base.exit_codes import DONE, LEFT_OUT
 from slurmfab.base.hostlist import expand_endpoints, fold
@@ -26,7 +27,7 @@ from slurmfab.core.engine import commands, session
 from slurmfab.core.engine.report import failures
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.core.engine.session import Output
-from slurmfab.core.engine.summary import after_new_nodes
+from slurmfab.core.engine.summary import after_new_nodes, command_for
 from slurmfab.core.impact.approvals import DeployOptions
 from slurmfab.core.plan.preflight import other_clusters
 
@@ -168,11 +169,16 @@ def found_and_deploy(
     met: Introduction, options: DeployOptions, connection_options: ConnectionOptions, output: Output
 ) -> int:
     """Write the files of a new cluster, and deploy it. `options`: the changes that the user allows."""
-    known, path = write_files(met, output), met.known.path
+    known, path = membership.write_new_cluster(met.known, met.text), met.known.path
+    interrupts.going_on = f"Run {command_for('deploy', path)} to go on"
     not_met = {host: error.reason for host, error in met.discovered.failed_hosts.items()}
     run_options = RunOptions("deploy", options.approvals, not_met=not_met)
     accept_new = connection_options.accept_new
     run = session.start(known, "", output, run_options, password=met.discovered.password, accept_new=accept_new)
+    run.before_change()  # from now on there is a first deployment that may be left unfinished
+    wrote = f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
+    for line in filter(None, (met.founding.notice, wrote, fabfile.provide(path))):
+        run.progress.line(line)
     code = session.perform(run, output, commands.deploy_and_accept)
     if not_met:
         names = fold(not_met)
@@ -247,16 +253,6 @@ def introduce(
         path, founding.name, ssh, members, controller_computes=connection_options.controller_computes
     )
     return Introduction(known, text, founding, discovered)
-
-
-def write_files(met: Introduction, output: Output) -> Inventory:
-    """Write the cluster file, the lock and a fabfile, and say so. Returns the new cluster, as the files have it."""
-    progress, path = output.progress(), met.known.path
-    known = membership.write_new_cluster(met.known, met.text)
-    wrote = f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
-    for line in filter(None, (met.founding.notice, wrote, fabfile.provide(path))):
-        progress.line(line)
-    return known
 
 
 def summary_text(met: Introduction, options: DeployOptions, out: TextIO) -> str:

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import InputError
 from slurmfab.base.exit_codes import DONE
+from slurmfab.base.hostlist import expand_endpoints, fold
+from slurmfab.base.ip_addresses import canonical
+from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
-from slurmfab.core.engine import requests, retry
+from slurmfab.core.engine import record, requests, retry
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.session import Output, ending, perform, start
-from slurmfab.core.engine.summary import after_plan, command_for
+from slurmfab.core.engine.summary import after_new_nodes, after_plan, command_for
 from slurmfab.core.impact.approvals import DeployOptions
+from slurmfab.hosts import route
 
 if TYPE_CHECKING:
+    from slurmfab.cluster.inventory.loading import Inventory
     from slurmfab.core.engine.report import Report
     from slurmfab.core.plan.plan import Choice
 
@@ -59,7 +64,7 @@ def is_first_contact(cluster: str, options: DeployOptions) -> bool:
 
 
 def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionOptions, output: Output) -> int:
-    """Deploy the cluster file; connection options are for the first contact, and refused here.
+    """Deploy the cluster file; connection options are for the first contact; here they have to be the file's.
 
     Raises InputError if options contradict, or for a mistake; SlurmfabError if the deployment failed.
     """
@@ -72,24 +77,60 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
     only = choice(options)
     path = loading.named_path(cluster)
     known = loading.load(path)
-    refuse_connection_options(cluster, connection_options)
-    hosts = retry.hosts_to_retry(known, output.progress().line) if options.retry_failed else options.hosts
-    if hosts is None:
+    hosts = met_before(known, options.hosts, connection_options)
+    again = retry.hosts_to_retry(known, output.progress().line) if options.retry_failed else hosts
+    if again is None:
         return DONE
     run_options = RunOptions("deploy", options.approvals, wakes=options.wake, asks=not options.yes, only=only)
-    run = start(known, hosts, output, run_options, accept_new=connection_options.accept_new)
-    return perform(run, output, deploy_and_accept)
+    run = start(known, again, output, run_options, accept_new=connection_options.accept_new)
+    code = perform(run, output, deploy_and_accept)
+    if code == DONE and record.completes_first(run):
+        write(after_new_nodes(path), output.stream)
+    return code
 
 
-def refuse_connection_options(cluster: str, connection_options: ConnectionOptions) -> None:
-    """Refuse options of a first contact where there is a cluster file. Raises InputError if there are such options."""
-    if connection_options.controller_computes:
-        raise InputError(f"{loading.named_path(cluster)} says which hosts compute; name the controller in its nodes.")
-    if connection_options.is_given:
+def met_before(known: Inventory, hosts: str, given: ConnectionOptions) -> str:
+    """The hosts of a first contact's command that is given again, by their names in the cluster file, as a hostlist.
+
+    Raises InputError for options that contradict the file, and for hosts that it does not have.
+    """
+    given.refuse_unknown_become()
+    cluster, path = known.cluster, known.path
+    if given.controller_computes and cluster.controller not in cluster.compute_nodes:
+        raise InputError(f"{path} says which hosts compute; name the controller in its nodes.")
+    told = {
+        "--user": (given.user, cluster.ssh.user),
+        "--key": (given.key, cluster.ssh.key),
+        "--port": (given.port, cluster.ssh.port),
+        "--become": (given.become, cluster.ssh.become or "none"),
+        "--gateway": (given.gateway, cluster.ssh.gateway),
+        "--name": (given.name, cluster.name),
+    }
+    names = []
+    if not all(host in cluster.hosts for host in hosts.split(",")):
+        routes = route.to_hosts(cluster)
+        by_place = {canonical(cluster.addresses.get(host, host)): host for host in cluster.hosts}
+        by_place |= {canonical(way.address): host for host, way in routes.items()} | {one: one for one in cluster.hosts}
+        for one in expand_endpoints(hosts) if hosts else ():
+            names.append(name := by_place.get(canonical(one.address), one.address))
+            if way := routes.get(name):
+                told[f"--hosts: user of {name}"] = (one.user, way.user)
+                told[f"--hosts: port of {name}"] = (one.port, way.port)
+    if wrong := [
+        f"{flag} {value}, where it has {there or 'nothing'}"
+        for flag, (value, there) in told.items()
+        if value not in ("", 0, None, there)
+    ]:
         raise InputError(
-            f"{loading.named_path(cluster)} says how to reach the hosts; change its ssh section instead of giving "
-            "options."
+            f"{path} says how to reach the hosts ({'; '.join(wrong)}); change its ssh section instead of giving "
+            f"options. With what the file says: {command_for('deploy', path)}."
         )
+    if strange := [name for name in names if name not in cluster.hosts]:
+        raise InputError(
+            f"{fold(strange)}: not in {path} (known: {fold(cluster.hosts)}). To go on with these: "
+            f"{command_for('deploy', path)}. To add new hosts: {FAB} add-node."
+        )
+    return ",".join(names) or hosts
 
 
 def refuse_wrong_options(options: DeployOptions) -> None:
@@ -153,7 +194,7 @@ def plan(cluster: str, options: DeployOptions, save: str, connection_options: Co
 
     Args:
         save: file in which the plan is saved for `deploy --plan`; empty for none.
-        connection_options: only for the preview of a first contact; refused here.
+        connection_options: for the preview of a first contact; here they have to be the file's.
 
     Returns:
         The exit code: 4 when there is something to do, otherwise that of the report.
@@ -163,13 +204,13 @@ def plan(cluster: str, options: DeployOptions, save: str, connection_options: Co
     """
     from slurmfab.core.engine import saved_plan
 
-    refuse_connection_options(cluster, connection_options)
     only = choice(options)
     path = loading.named_path(cluster)
     if save:
         saved_plan.refuse_other_file(Path(save))
     files = saved_plan.Files.of(path)
     known = loading.load(path)
+    options = replace(options, hosts=met_before(known, options.hosts, connection_options))
     digest_key = saved_plan.new_key() if save else ""
     run_options = RunOptions("plan", options.approvals, digest_key=digest_key, only=only)
     run = start(known, options.hosts, output, run_options)

@@ -20,6 +20,7 @@ from slurmfab import __version__
 from slurmfab.base import atomic_file, strict_json
 from slurmfab.base.answers import STRICT_BUT_OPEN, Phrase, Text
 from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.base.exit_codes import DONE
 from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory import loading, shared_files
 from slurmfab.core.engine.report import Mark, Step
@@ -138,6 +139,20 @@ def completes_interrupted(run: Run) -> bool:
         return any(stored(path, run.inventory.path).state == UNFINISHED for path in before)
     except (OSError, BrokenFile):
         return False
+
+
+def completes_first(run: Run) -> bool:
+    """Whether runs before have begun to make the hosts a cluster, and none of them came to its end on all hosts."""
+    has_begun = False
+    for path in reversed(atomic_file.kept(directory(run.inventory.path), run.inventory.path)):
+        if path == path_of(run):
+            continue
+        with contextlib.suppress(OSError, BrokenFile):
+            one = stored(path, run.inventory.path)
+            if one.state == FINISHED and one.exit_code == DONE and not one.error:
+                return False
+            has_begun = has_begun or one.command in CONVERGING
+    return has_begun
 
 
 def write(run: Run, state: str, error: str = "") -> None:

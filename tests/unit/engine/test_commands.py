@@ -92,6 +92,22 @@ def test_a_deployment_starts_a_run_over_the_named_hosts_with_its_options(
     assert (asking.asks, asking.wakes) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("hosts", "connection"),
+    [
+        ("ctl,10.0.0.2", ConnectionOptions(user="root", port=22022, name="lab")),
+        ("root@ctl:22022,root@n1:22022", ConnectionOptions(become="none", accept_new=True)),
+    ],
+)
+def test_a_first_contacts_command_when_given_again_with_what_the_file_says_then_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: str, connection: ConnectionOptions
+) -> None:
+    written = "cluster: lab\nssh: {user: root, port: 22022}\naddresses: {n1: 10.0.0.2}\ncontrollers: [ctl]\n"
+    monkeypatch.setattr(f"{__name__}.THREE_HOSTS", f"{written}nodes: [{{hosts: 'n[1-2]'}}]\n")
+    code, ((named, *_), _) = deployed(tmp_path, monkeypatch, DeployOptions(hosts=hosts), connection)
+    assert (code, named) == (3, "ctl,n1")
+
+
 def test_a_deployment_that_retries_is_about_the_hosts_that_failed_or_does_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +123,10 @@ def test_a_deployment_that_retries_is_about_the_hosts_that_failed_or_does_nothin
     [
         (DeployOptions(retry_failed=True, hosts="n1"), ConnectionOptions(), "--retry-failed chooses the hosts itself"),
         (DeployOptions(approvals=Approvals(allowed=frozenset({"nothing"}))), ConnectionOptions(), "unknown name"),
-        (DeployOptions(), ConnectionOptions(user="ann"), "says how to reach the hosts"),
+        (DeployOptions(), ConnectionOptions(user="ann"), "says how to reach the hosts .--user ann, where it has "),
+        (DeployOptions(hosts="n1"), ConnectionOptions(name="other"), "--name other, where it has lab"),
+        (DeployOptions(hosts="ann@n1:2222"), ConnectionOptions(), "port of n1 2222, where it has 22"),
+        (DeployOptions(hosts="n1,n[8-9]"), ConnectionOptions(), "To go on with these: fab deploy"),
         (DeployOptions(), ConnectionOptions(controller_computes=True), "says which hosts compute"),
     ],
 )

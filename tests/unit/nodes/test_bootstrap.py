@@ -14,6 +14,7 @@ from terminals import Terminal, shown_on
 
 from slurmfab.base.errors import InputError, PythonMissing, SlurmfabError, Unreachable
 from slurmfab.cluster.facts import Account, ClusterMark, SlurmUse
+from slurmfab.cluster.inventory import loading
 from slurmfab.cluster.inventory.connection_options import ConnectionOptions
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.nodes import bootstrap, discovery, membership
@@ -34,12 +35,6 @@ def test_other_values_of_become_are_refused() -> None:
         membership.first_ssh("n1", ConnectionOptions(become="su"))
 
 
-def test_only_the_option_to_accept_host_keys_is_valid_after_first_contact() -> None:
-    assert not ConnectionOptions(accept_new=True).is_given
-    assert ConnectionOptions(user="admin").is_given
-    assert ConnectionOptions(port=22).is_given
-
-
 def test_options_for_first_contact_are_refused_if_there_is_a_cluster_file(tmp_path: Path) -> None:
     (tmp_path / "lab.yaml").write_text(THREE_HOSTS)
     with pytest.raises(InputError, match="change its ssh section"):
@@ -56,7 +51,10 @@ def test_first_contact_needs_the_future_controller_but_not_every_other_host() ->
 def written(path: Path, hosts: str, connection: ConnectionOptions) -> Inventory:
     """The files of a first contact with these hosts."""
     met = bootstrap.introduce(path, DeployOptions(hosts), connection, Output(), bootstrap.install_python)
-    return bootstrap.write_files(met, Output())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bootstrap.session, "perform", lambda *_: 0)
+        assert bootstrap.found_and_deploy(met, DeployOptions(hosts), connection, Output()) == 0
+    return loading.load(path)
 
 
 def test_first_contact_writes_a_fabfile_beside_the_clusters_files(
