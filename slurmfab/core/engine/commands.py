@@ -107,11 +107,11 @@ def met_before(known: Inventory, hosts: str, given: ConnectionOptions) -> str:
         "--name": (given.name, cluster.name),
     }
     names = []
-    if not all(host in cluster.hosts for host in hosts.split(",")):
+    if hosts and not all(host in cluster.hosts for host in hosts.split(",")):
         routes = route.to_hosts(cluster)
         by_place = {canonical(cluster.addresses.get(host, host)): host for host in cluster.hosts}
         by_place |= {canonical(way.address): host for host, way in routes.items()} | {one: one for one in cluster.hosts}
-        for one in expand_endpoints(hosts) if hosts else ():
+        for one in expand_endpoints(hosts):
             names.append(name := by_place.get(canonical(one.address), one.address))
             if way := routes.get(name):
                 told[f"--hosts: user of {name}"] = (one.user, way.user)
