@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fingerprints import AT_WORK, INSTALLS, KEY, LEFTOVERS, PACKAGE_KEY, at_rest
 from lab_cluster import AS_SLURM, DeployedLab, eventually, succeeded
-from lab_user import Person, held_up, running_lab, wait_for_dpkg, words_of
+from lab_user import Person, held_up, platform_of, running_lab, wait_for_dpkg, words_of
 from suites import NEWEST
 
 from slurmfab import lab
@@ -31,6 +31,10 @@ SUMS = f"sha256sum {' '.join(MANAGED)} 2>/dev/null || true"
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
     with running_lab(SPEC, tmp_path_factory.mktemp("cut")) as made:
         yield made
+
+
+FREEZE = "until [ -e /usr/sbin/slurmd-wlm ] || [ -e /usr/sbin/slurmd ]; do :; done; kill -STOP $(pgrep -x dpkg)"
+"""Stops dpkg as soon as it unpacks slurmd."""
 
 
 def until_line(start: str) -> Callable[[subprocess.Popen[str], DeployedLab], None]:
@@ -196,6 +200,27 @@ def test_a_deployer_that_is_frozen_then_the_hosts_give_it_up_after_a_minute_and_
     assert re.search(r"^(\w+,)*ctl(,\w+)*: (unreachable: )?the connection was lost", said, re.MULTILINE), said
     assert "ctl is the controller, so nothing else was started." in said
     assert "Traceback" not in said
+
+
+def test_a_node_whose_packages_are_half_unpacked_then_is_not_taken_for_one_with_a_slurm_of_no_package(
+    hosts: DeployedLab, person: Person
+) -> None:
+    words = "--cluster", str(hosts.inventory_path)
+    succeeded(person.slurmfab("deploy", *words))
+    hosts.on("n1", f"systemctl stop slurmd; dpkg --force-depends --purge {' '.join(platform_of(SPEC).telling)}")
+    hosts.on("n1", f"systemd-run --quiet sh -c '{FREEZE}'")
+    process = person.start("deploy", *words)
+    try:
+        hosts.until("n1", "ps -o state= -C dpkg", "T", 120)
+        hosts.on("n1", "kill -KILL $(pgrep -f '[p]ython3 -I -B')")
+        planned = words_of(person.slurmfab("plan", *words))
+    finally:
+        hosts.on("n1", "kill -CONT $(pgrep -x dpkg)")
+        process.communicate(timeout=120)
+    assert re.search(r"slurmd: (half-installed|unpacked) -> installed", planned), planned
+    assert "of no package" not in planned
+    assert "rm -r" not in planned
+    succeeded(person.slurmfab("deploy", *words))
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from slurmfab.on_hosts.agent.core.resource import Context, apply
+from slurmfab.on_hosts.agent.facts.facts import packages
 from slurmfab.on_hosts.agent.packages import apt, apt_errors, daemon_policy, dpkg_status, unfinished
 from slurmfab.on_hosts.agent.packages.packages import Packages
 
@@ -298,6 +299,21 @@ def test_an_interrupted_dpkg_is_detected(dpkg: Path) -> None:
     assert dpkg_status.is_interrupted(context.root)
 
 
+def test_a_package_that_is_being_unpacked_is_told_by_dpkgs_journal(dpkg: Path) -> None:
+    whole = b"Package: slurmd\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n\n"
+    place = dpkg / "var/lib/dpkg"
+    (place / "status").write_bytes(b"Package: tar\nStatus: install ok installed\nVersion: 2\n\n")
+    half = whole.replace(b"ok installed", b"reinstreq half-installed")
+    (place / "updates/0000").write_bytes(half.strip() + b"\n#padding\n#padding\n")
+    assert dpkg_status.states(dpkg_status.read(str(dpkg)), ("slurmd", "tar")) == {
+        "slurmd": "half-installed", "tar": "installed"
+    }  # fmt: skip
+    found = packages(str(dpkg), ("slurmd", "tar"))
+    assert found == {"packages": {"tar": "2"}, "unfinished_packages": ["slurmd"]}
+    (place / "updates/0001").write_bytes(whole)
+    assert dpkg_status.versions(dpkg_status.read(str(dpkg)), ("slurmd", "tar")) == {"slurmd": "1", "tar": "2"}
+
+
 @pytest.mark.parametrize(
     ("status", "is_interrupted"),
     [
@@ -307,6 +323,7 @@ def test_an_interrupted_dpkg_is_detected(dpkg: Path) -> None:
         (b"install ok unpacked", True),
         (b"install ok half-configured", True),
         (b"install ok triggers-pending", True),
+        (b"install ok triggers-awaited", True),
         (b"install ok half-installed", True),
         (b"install reinstreq half-installed", True),
         (b"install reinstreq unpacked", True),

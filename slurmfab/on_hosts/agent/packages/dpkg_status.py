@@ -10,13 +10,28 @@ from slurmfab.on_hosts.agent.core.reading import names, read_bytes
 STATUS = "/var/lib/dpkg/status"
 JOURNAL = "/var/lib/dpkg/updates"  # where dpkg writes changes before it writes them to the status file
 
-UNFINISHED = ("half-configured", "unpacked", "triggers-pending", "half-installed")
+UNFINISHED = ("half-configured", "unpacked", "triggers-awaited", "triggers-pending", "half-installed")
 """The states of packages whose installation was not completed."""
 
 
 def read(root: str) -> bytes:
-    """The status file, empty where dpkg has none."""
-    return read_bytes(root.rstrip("/") + STATUS)
+    """The status file with what dpkg, which may be at work or was killed, has in its journal; empty where it has none.
+
+    A package that is being unpacked is in the journal alone, while its programs are there already.
+    """
+    place = root.rstrip("/") + JOURNAL
+    # Before the status file: what dpkg moves there meanwhile is in one of them at least.
+    changed = [b"\n" + read_bytes("%s/%s" % (place, name)).strip() for name in sorted(names(place)) if name.isdecimal()]
+    status = read_bytes(root.rstrip("/") + STATUS)
+    latest = {(field(one, "Package"), field(one, "Architecture")): one for one in changed if one.strip()}
+    if not latest:
+        return status
+    kept = [
+        one
+        for one in status.split(b"\n\n")
+        if (field(b"\n" + one, "Package"), field(b"\n" + one, "Architecture")) not in latest
+    ]
+    return b"\n\n".join([*kept, *(one.lstrip(b"\n") for one in latest.values())]) + b"\n\n"
 
 
 def entries(status: bytes, packages: Iterable[str]) -> Dict[str, List[bytes]]:

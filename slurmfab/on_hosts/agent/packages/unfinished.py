@@ -10,7 +10,7 @@ from typing import List, Sequence
 from slurmfab.on_hosts.agent.core.reading import names
 from slurmfab.on_hosts.agent.packages import dpkg_status
 
-SIGNS = (b" half-", b" unpacked\n", b" triggers-pending\n")
+SIGNS = (b" half-", b" unpacked\n", b" triggers-")
 """One of these is in a status file that has a package in such a state."""
 
 SHOWN = 5  # how many packages a message names
