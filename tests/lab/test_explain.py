@@ -145,12 +145,13 @@ def test_an_incident_is_told_with_its_causes_and_no_false_one(cluster: DeployedL
 def test_a_user_when_asking_sstatus_for_an_own_job_then_its_end_is_told_and_of_others_nothing(
     cluster: DeployedLab,
 ) -> None:
-    script = "job=$(sub ann --wrap 'exit 3'); until_on_record $job FAILED; echo $job"
+    script = "job=$(sub ann --wrap 'srun timeout 3 yes >/dev/null; exit 3'); until_on_record $job FAILED; echo $job"
     job = cluster.on("ctl", HELPERS + script)
     told = cluster.on("ctl", f"runuser -u ann -- sstatus {job}").splitlines()
     assert told[0] == f"Job {job}: FAILED"
     assert told[1].startswith("  Waited ")
     assert told[2].endswith("ended with exit code 3.")
+    assert re.fullmatch(r"  It used [1-9]\d* % of \d+ CPUs? \(.* s of CPU time\); \d+ % of \d+M of memory\.", told[3])
     assert "shows you no job 99999" in cluster.on("ctl", "runuser -u ann -- sstatus 99999 2>&1", check=False)
 
 

@@ -249,7 +249,7 @@ def ended_records(user: str) -> Tuple[Question, Table]:
 REMEMBERED_FIELDS = ("JobArrayID", "State", "Reason", "SubmitTime", "StartTime", "EndTime", "NodeList", "exit_code")
 RECORDED_FIELDS = (
     "JobID", "State", "Reason", "Submit", "Start", "End", "NodeList", "ExitCode", "ReqMem", "Timelimit", "MaxRSS",
-    "AdminComment",
+    "AdminComment", "TotalCPU", "AllocTRES", "TRESUsageInMax", "TRESUsageInTot",
 )  # fmt: skip
 """What squeue(1) and sacct(1) tell of one job; no text of a user is among it."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Dict, List, Mapping, Sequence
+from typing import Dict, List, Mapping, Sequence, Tuple
 
+from slurmfab.on_hosts.agent.accounting.job_records import Evidence, amounts, seconds_of
 from slurmfab.on_hosts.agent.client.amounts import bounded, moment_of
 from slurmfab.on_hosts.agent.client.commands import LOST, exit_code
 from slurmfab.on_hosts.agent.nodes import ended_jobs
 from slurmfab.on_hosts.programs.user_tools import asking, endings, reasons
 from slurmfab.on_hosts.programs.user_tools.asking import RECORDED_FIELDS, REMEMBERED_FIELDS
+from slurmfab.on_hosts.programs.user_tools.wanted import memory_text
 
 WORDS = {
     "State": "State", "Reason": "Reason", "Submit": "SubmitTime", "Start": "StartTime", "End": "EndTime",
@@ -41,8 +43,11 @@ def story(now: Sequence[Mapping[str, str]], past: Sequence[Mapping[str, str]], c
     jobs = [dict(row) for row in past if "." not in row["JobID"]]
     peaks: Dict[str, str] = {}
     short: Dict[str, List[str]] = {}
+    steps: Dict[str, List[Tuple[str, str]]] = {}
     for row in past:
         name, dot, _ = row["JobID"].partition(".")
+        if dot:
+            steps.setdefault(name, []).append((row["TRESUsageInMax"], row["TRESUsageInTot"]))
         if dot and row["State"] == "OUT_OF_MEMORY":
             short.setdefault(name, []).append(row["JobID"])
         if dot and row["MaxRSS"] not in ("", "0"):
@@ -67,6 +72,7 @@ def story(now: Sequence[Mapping[str, str]], past: Sequence[Mapping[str, str]], c
             found.append("  " + ended_jobs.held_since(over["NodeList"], end))
         if short.get(one["JobID"]) and one["State"] == "COMPLETED":
             found.append("  A step ran out of memory all the same: %s." % ", ".join(short[one["JobID"]]))
+        found += efficiency(one, Evidence.of(steps.get(one["JobID"], ())))
     return found
 
 
@@ -98,6 +104,24 @@ def of_job(job: Mapping[str, str], peak: str, clock: float) -> List[str]:
         took = " after %s" % length(end - start) if start else ""
         found.append("  Ended %s%s: %s." % (at(end), took, text))
     return found
+
+
+def efficiency(job: Mapping[str, str], seen: Evidence) -> List[str]:
+    """The line that says how much of what it had a job used until its end, as far as Slurm has seen it."""
+    start, end = moment_of(job["Start"]), moment_of(job["End"])
+    had, cpu_used = amounts(job.get("AllocTRES", "")), seconds_of(job.get("TotalCPU", ""))
+    cpus, memory = int(had.get("cpu", 0)), had.get("mem", 0.0)
+    parts = []
+    if 0 < start < end and cpus:
+        asked = cpus * (end - start)
+        parts.append("%d %% of %s (%s of %s of CPU time)" % (
+            round(100 * cpu_used / asked), "1 CPU" if cpus == 1 else "%d CPUs" % cpus, length(cpu_used), length(asked),
+        ))  # fmt: skip
+    if seen.memory and memory:
+        parts.append("%d %% of %s of memory" % (round(100 * seen.memory / memory), memory_text(int(memory))))
+    if had.get("gres/gpu") and seen.gpu_peak >= 0:
+        parts.append("at most %d %% of a GPU" % round(seen.gpu_peak))
+    return ["  It used %s." % "; ".join(parts)] if parts else []
 
 
 def at(seconds: int) -> str:

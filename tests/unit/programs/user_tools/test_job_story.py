@@ -17,7 +17,7 @@ def record(**fields: str) -> dict[str, str]:
     usual = {
         "JobID": "3", "State": "COMPLETED", "Reason": "None", "Submit": str(SUBMITTED), "Start": str(SUBMITTED + 725),
         "End": str(SUBMITTED + 1000), "NodeList": "n1", "ExitCode": "0:0", "ReqMem": "60M", "Timelimit": "00:10:00",
-        "MaxRSS": "", "AdminComment": "",
+        "MaxRSS": "", "AdminComment": "", "TotalCPU": "", "AllocTRES": "", "TRESUsageInMax": "", "TRESUsageInTot": "",
     }  # fmt: skip
     return dict(zip(RECORDED_FIELDS, ({**usual, **fields}[name] for name in RECORDED_FIELDS), strict=True))
 
@@ -42,6 +42,16 @@ def test_a_job_when_it_ran_out_of_memory_then_the_story_has_what_it_asked_for_an
 def test_a_job_when_a_step_had_too_little_memory_and_the_script_went_on_then_the_step_is_named() -> None:
     step = record(JobID="3.0", State="OUT_OF_MEMORY", ExitCode="0:125")
     assert story([], [record(), step], SUBMITTED + 9000)[3:] == ["  A step ran out of memory all the same: 3.0."]
+
+
+def test_a_job_when_it_has_ended_then_the_story_says_how_much_of_what_it_had_it_used() -> None:
+    had = {"AllocTRES": "billing=4,cpu=4,gres/gpu=1,mem=4G,node=1", "TotalCPU": "09:10.500"}
+    batch = record(JobID="3.batch", TRESUsageInMax="cpu=00:09:10,mem=1023M", TRESUsageInTot="cpu=00:09:10,mem=1G")
+    step = record(JobID="3.0", TRESUsageInMax="gres/gpuutil=55,mem=9M", TRESUsageInTot="mem=9M")
+    assert story([], [record(**had), batch, step], SUBMITTED + 9000)[3:] == [
+        "  It used 50 % of 4 CPUs (9 min 10 s of 18 min 20 s of CPU time); 25 % of 4G of memory; at most 55 % of a GPU."
+    ]
+    assert story([], [record(AllocTRES="")], SUBMITTED + 9000)[3:] == []
 
 
 def test_a_heterogeneous_job_when_it_waits_then_each_part_is_told_once() -> None:
