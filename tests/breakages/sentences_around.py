@@ -384,6 +384,14 @@ OF_CONTAINERS = (
         "mpirun or libmpi.so.40 of Open MPI is missing",
     ),
     Falsified(
+        "mpi.mpi_program_runs",
+        "n2",
+        "Open MPI is set to a way of messages that is not there",
+        "echo 'pml = none-such' >>/etc/openmpi/openmpi-mca-params.conf",
+        "sed -i /none-such/d /etc/openmpi/openmpi-mca-params.conf",
+        "an MPI program on n[1-2]",
+    ),
+    Falsified(
         "containers.srun_starts_containers",
         "n1",
         "Slurm's line about pyxis is gone",

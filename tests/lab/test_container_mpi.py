@@ -6,6 +6,7 @@ goes through all of it, in this order.
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import container_standins
 import pytest
 from lab_cluster import DeployedLab
 from mpi_image import make_image, ring_of
-from stock import Stock
+from stock import Stock, part_in_turn
 from suites import SUITES
 
 pytestmark = pytest.mark.lab
@@ -34,6 +35,16 @@ WAYS = {
     "oci": f"--container={BUNDLE} {RUN}",
     "apptainer": f"apptainer exec {BUNDLE}/rootfs {RUN}",
 }
+AROUND = {
+    "private_tmp": "private_tmp: true\n",
+    "scratch": "scratch: {size: 1G, tmpdir: true}\n",
+    "configless": "configless: true\n",
+}
+ALL_AROUND = [part for size in (1, 2, 3) for part in itertools.combinations(AROUND, size)]
+"""What is around MPI programs beside containers, in each combination."""
+
+LIBRARY = "{ apt-get -qq update && apt-get -qq install --no-install-recommends libpmi2-0; } >/tmp/pmi2.log 2>&1"
+OWN_PROLOG = "slurm_conf: {TaskProlog: /home/site-prolog}\n"
 STEPS = (
     "ps ax -o args | grep -c '^slurmstepd: .*[0-9]\\]'; ls -d /dev/shm/slurmfab* /var/spool/slurmd/oci* 2>/dev/null; :"
 )
@@ -45,6 +56,7 @@ class Site:
 
     lab: DeployedLab
     suite: str
+    text: str  # the cluster file's
 
     def srun(self, options: str, command: str) -> list[str]:
         """What a job from ann's login shell on both nodes prints, sorted, without what libraries say."""
@@ -60,10 +72,12 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
         lab.inventory_path.write_text(lab.inventory_path.read_text() + KEYS.format(apptainer=apptainer))
         lab.deploy()
         make_image(lab, "n1")
+        lab.on("n1", "cp /root/ring.py /root/pmi2.py /home")
+        lab.on("n2", LIBRARY)
         lab.on("n1", f"{AS_ANN} sbundle oci:/home/image:1 2>/dev/null")
         for node in ("n1", "n2"):
             lab.on(node, IMPORT)
-        yield Site(lab, request.param)
+        yield Site(lab, request.param, lab.inventory_path.read_text())
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -102,3 +116,50 @@ def test_quickcheck_when_the_cluster_has_mpi_and_containers_then_tries_each_way(
     sent = [words for outcome, words in lines if outcome == "passed" and "they sent messages to each other" in words]
     assert len(sent) == (4 if site.suite == "trixie" else 3), lines
     assert site.suite == "trixie" or any("nothing of pmix" in words for _, words in lines), lines
+
+
+@pytest.mark.parametrize("around", part_in_turn(ALL_AROUND, 4), ids="+".join)
+def test_programs_of_each_mpi_when_jobs_have_other_surroundings_then_are_one_program(
+    site: Site, around: tuple[str, ...]
+) -> None:
+    site.lab.inventory_path.write_text(site.text + "".join(AROUND[one] for one in around))
+    site.lab.deploy()
+    for way, command in {"": "/usr/bin/python3 /home/ring.py", **WAYS}.items():
+        if (site.suite, way) == ("bookworm", "oci"):
+            continue
+        found = [line for line in site.srun("-n2", command) if "PMIX ERROR" not in line or not way]
+        assert found == (ring_of(2) if way else [line.replace("of the image", "False") for line in ring_of(2)]), way
+        found = site.srun("-n2 --mpi=pmi2", command.replace("ring.py", "pmi2.py"))
+        assert found == ["rank 0 of 2 got word 1", "rank 1 of 2 got word 0"], way
+    assert {one["check"]: one["outcome"] for one in site.lab.checks("mpi")}["mpi_program_runs"] == "passed"
+
+
+def test_a_program_when_a_taskprolog_of_the_site_leaves_pmix_s_variable_out_then_the_check_says_what_to_print(
+    site: Site,
+) -> None:
+    site.lab.on("ctl", "printf '#!/bin/sh\n' >/home/site-prolog && chmod 755 /home/site-prolog")
+    site.lab.inventory_path.write_text(site.text + AROUND["private_tmp"] + OWN_PROLOG)
+    site.lab.deploy()
+    done = site.lab.slurmfab("check-cluster", "--only", "mpi")
+    if site.suite == "bookworm":  # PMIx 4 has no such files
+        assert done.returncode == 0, done.stdout
+        return
+    assert done.returncode == 1, done.stdout
+    said = "let /home/site-prolog (TaskProlog) print: export PMIX_MCA_gds=hash"
+    assert said in " ".join(done.stdout.split()), done.stdout
+    site.lab.on("ctl", "echo 'echo export PMIX_MCA_gds=hash' >>/home/site-prolog")
+    done = site.lab.slurmfab("check-cluster", "--only", "mpi")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_check_when_programs_are_started_by_pmi_2_then_has_two_tasks_meet_by_it(site: Site) -> None:
+    text = site.text.replace("{type: pmix, packages: openmpi}", "pmi2") + AROUND["private_tmp"]
+    site.lab.inventory_path.write_text(text)
+    site.lab.deploy()
+    for host in ("n1", "n2"):
+        site.lab.on(host, LIBRARY)
+    (checked,) = [one for one in site.lab.checks("mpi") if one["check"] == "mpi_program_runs"]
+    assert checked["outcome"] == "passed", checked
+    tried = site.lab.checks("mpi", "--user", "ann", task="quickcheck")
+    assert "failed" not in {one["outcome"] for one in tried}, tried
+    assert "and they met" in " ".join(one["words"] for one in tried), tried

@@ -484,6 +484,15 @@ class Cluster(Model):
         return self.mps_daemon or self.scratch is not None or self.has_podman or self.idle_gpus is not None
 
     @property
+    def hides_pmix(self) -> bool:
+        """Whether jobs do not see the files that Slurm's server of PMIx makes in /tmp for their MPI programs.
+
+        slurmfab's TaskProlog then has them do without; a site's own stays, and has to do so itself.
+        """
+        private, has_own = self.private_tmp, any(key.lower() == "taskprolog" for key in self.slurm_conf)
+        return private is not None and "/tmp" in private.directories and not has_own  # noqa: S108 - its name
+
+    @property
     def has_podman(self) -> bool:
         """Whether users run containers by Podman."""
         return "podman" in self.container_ways

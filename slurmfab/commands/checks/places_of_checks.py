@@ -64,6 +64,7 @@ def servers(cluster: Cluster, lock: Lock) -> dict[str, Iterable[str]]:
         "x11_controller": primary if cluster.x11 else (),
         "gpu_checker": primary if cluster.gpu_checks else (),
         "gpu_policy": primary if cluster.idle_gpus else (),
+        "mpi_controller": primary if cluster.mpi and cluster.mpi.kind != "none" else (),
         "enforcer": primary if cluster.enforces_accounts else (),  # jobs need an account
         "recorder": primary if cluster.has_accounts and not cluster.enforces_accounts else (),  # jobs need none
         "mailer": primary if sends_mail(cluster, lock) else (),

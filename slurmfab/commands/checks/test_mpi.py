@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from slurmfab.cluster.inventory.cluster import Cluster
+from slurmfab.cluster.inventory.own_jobs import NOBODY
+from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
+from slurmfab.commands.checks.mpi_program import MEMORY, TASK, met
+from slurmfab.commands.checks.slurm import Slurm
+from slurmfab.commands.checks.test_jobs import widest_partition
 from slurmfab.commands.checks.wanted import deploy
 
 LIST = "srun --mpi=list 2>&1"
@@ -32,3 +37,20 @@ def test_mpi_is_there(open_mpi_host: CheckedHost) -> None:
     assert open_mpi_host.run(OPEN_MPI).rc == 0, (
         f"mpirun or libmpi.so.40 of Open MPI is missing. Repair: {deploy(open_mpi_host.name)}"
     )
+
+
+def test_mpi_program_runs(mpi_controller: CheckedHost, slurm: Slurm, cluster: Cluster) -> None:
+    """an MPI program of a user runs on two nodes"""
+    assert cluster.mpi is not None, "the argument asks for it"
+    pair = widest_partition(cluster, tuple(slurm.sound_nodes()))[:2]
+    if not pair:
+        raise DoesNotApply("no node takes jobs")
+    # Without users of the cluster file, it is the slurm user's, whom every partition takes.
+    who = slurm.ordinary
+    sender = Slurm(mpi_controller, cluster, user=who.name, sender=who.command) if who and who.name != NOBODY else slurm
+    option = f"--mpi={cluster.mpi.kind}"
+    try:
+        done = sender.run(pair, TASK, memory=MEMORY, options=(option,))
+    finally:
+        sender.cancel()
+    met(cluster, pair, option, f"{done.stdout}{done.stderr}")

@@ -560,7 +560,7 @@ def node_programs(cluster: Cluster) -> NodePrograms:
     """The programs that slurmd runs on compute nodes: prolog, epilog, health check, and the variables of jobs."""
     interval = cluster.health.interval if cluster.health else 0
     has_both = cluster.has_own_scripts
-    has_variables = cluster.job_environment is not None or cluster.scratch is not None
+    has_variables = cluster.job_environment is not None or cluster.scratch is not None or cluster.hides_pmix
     return NodePrograms(
         has_both or cluster.prolog is not None,
         has_both or cluster.epilog is not None,

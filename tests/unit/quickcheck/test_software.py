@@ -84,9 +84,13 @@ def test_without_modules_nothing_is_loaded(more: str, printed: str, reason: str)
 @pytest.mark.parametrize(
     ("printed", "words"),
     [
-        ("rank=0\nrank=1\n", "no message was sent, because libmpi.so.40 is not there"),
+        ("rank=0\nended=0\nrank=1\nended=0\n", "no message was sent, because libmpi.so.40 is not there"),
         (
-            "rank=1\nby=mpi4py\nring=1/2 got=100\nrank=0\nby=mpi4py\nring=0/2 got=101\n",
+            "rank=0\nmet=yes\nended=0\nrank=1\nmet=yes\nended=0\n",
+            "and they met; no message was sent, as no MPI is there",
+        ),
+        (
+            "rank=1\nby=mpi4py\nring=1/2 got=100\nrank=0\nby=mpi4py\nring=0/2 got=101\nended=0\nended=0\n",
             "and they sent messages to each other (mpi4py)",
         ),
     ],
@@ -102,7 +106,11 @@ def test_ranks_and_messages_are_told(printed: str, words: str) -> None:
     ("printed", "words"),
     [
         ("rank=\nrank=\n", "srun --mpi=pmix gave the ranks"),
-        ("rank=0\nrank=1\nring=0/1 got=100\nring=0/1 got=100\n", "did not reach each other"),
+        ("rank=0\nrank=1\nring=0/1 got=100\nring=0/1 got=100\nended=0\n", "did not reach each other"),
+        (
+            "rank=0\nrank=1\n[n1] PMIX ERROR: X\nlast\nended=14\nended=14\n",
+            r"fails: \[n1\] PMIX ERROR: X\. Repair: see",
+        ),
     ],
 )
 def test_processes_on_their_own_are_a_failure(printed: str, words: str) -> None:
@@ -110,7 +118,23 @@ def test_processes_on_their_own_are_a_failure(printed: str, words: str) -> None:
         mpi(Jobs("mpi: pmix\n", printed).bench)
 
 
-RING = "rank=1\nring=1/2 got=100\nrank=0\nring=0/2 got=101\n"
+@pytest.mark.usefixtures("_pair")
+@pytest.mark.parametrize(
+    ("more", "repair"),
+    [
+        ("", "deploy --hosts"),
+        ("slurm_conf: {TaskProlog: /sw/prolog}\n", r"let /sw/prolog \(TaskProlog\) print: export PMIX_MCA_gds=hash"),
+    ],
+)
+def test_a_program_when_private_tmp_hides_pmix_s_files_then_the_variable_against_it_is_named(
+    more: str, repair: str
+) -> None:
+    printed = "rank=0\nrank=1\n[n1] PMIX ERROR: PMIX_ERR_FILE_OPEN_FAILURE in gds_shmem2.c\nended=14\nended=14\n"
+    with pytest.raises(AssertionError, match=f"With private_tmp.*Repair: .*{repair}"):
+        mpi(Jobs(f"mpi: pmix\nprivate_tmp: true\n{more}", printed).bench)
+
+
+RING = "rank=1\nring=1/2 got=100\nended=0\nrank=0\nring=0/2 got=101\nended=0\n"
 
 
 @pytest.mark.usefixtures("_pair")

@@ -64,9 +64,13 @@ def wanted(plan_input: PlanInput, host: str) -> tuple[tuple[str, ...], Health | 
 def task_prolog(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The program that gives jobs on a compute node their variables; empty without any."""
     environment, directories = plan_input.cluster.job_environment, plan_input.cluster.scratch
-    if (environment is None and directories is None) or not plan_input.is_compute_node(host):
+    if not node_programs(plan_input.cluster).has_task_prolog or not plan_input.is_compute_node(host):
         return ()
-    variables = environment.of_node(host) if environment else {}
+    # PMIx 5, as in Debian 13, has memory in files of /tmp for the programs that it serves, and they fail without.
+    variables = {
+        **({"PMIX_MCA_gds": "hash"} if plan_input.cluster.hides_pmix else {}),
+        **(environment.of_node(host) if environment else {}),
+    }
     place = (directories.path, directories.variable, directories.tmpdir) if directories else None
     has_apptainer = uses(plan_input, host, "apptainer")
     return (File(TASK_PROLOG, task_prolog_text(tuple(variables.items()), place, has_apptainer), mode=0o755),)

@@ -135,6 +135,10 @@ def test_jobs_are_given_their_variables_and_their_directory(*, tmpdir: bool, app
         ("", None, False),
         ("job_environment: {all: {A: b}, groups: [{hosts: n2, variables: {C: d}}]}\n", "export A=b", False),
         ("scratch: {size: 1G}\n", "", True),
+        ("private_tmp: true\n", "'export PMIX_MCA_gds=hash'", False),
+        ("private_tmp: true\njob_environment: {all: {PMIX_MCA_gds: shmem2}}\n", "PMIX_MCA_gds=shmem2", False),
+        ("private_tmp: {Dirs: [/dev/shm]}\n", None, False),
+        ("private_tmp: true\nslurm_conf: {TaskProlog: /sw/prolog}\n", None, False),
     ],
 )
 def test_a_node_has_a_task_prolog_where_jobs_get_variables_or_a_directory(
