@@ -119,12 +119,15 @@ def met(cluster: Cluster, nodes: Sequence[str], option: str, printed: str) -> st
     )
     failed = set(re.findall(r"^ended=(\d+)$", printed, re.MULTILINE)) != {"0"}
     said = next((line for line in words if "ERROR" in line), (words or ["it printed nothing"])[-1]).rstrip(".")
-    if failed and cluster.private_tmp and "PMIX" in said:
+    containers = setting(cluster.slurm_conf, "JobContainerType") or setting(cluster.slurm_conf, "NamespaceType")
+    if failed and "PMIX" in said and (cluster.private_tmp or "tmpfs" in containers):
         own = setting(cluster.slurm_conf, "TaskProlog")
+        told = f"let {own} (TaskProlog) print: export PMIX_MCA_gds=hash"
+        mended = told if own else "job_environment: {all: {PMIX_MCA_gds: hash}} in the cluster file, then deploy"
         raise AssertionError(
-            f"an MPI program on {fold(nodes)} fails: {said}. With private_tmp, it does not see the files of Slurm's "
-            "server of PMIx, unless it has the variable PMIX_MCA_gds=hash. Repair: "
-            + (f"let {own} (TaskProlog) print: export PMIX_MCA_gds=hash" if own else deploy(fold(nodes)))
+            f"an MPI program on {fold(nodes)} fails: {said}. Where /tmp is private to jobs, it does not see the files "
+            "of Slurm's server of PMIx, unless it has the variable PMIX_MCA_gds=hash. Repair: "
+            + (deploy(fold(nodes)) if cluster.hides_pmix else mended)
         )
     assert not failed, f"an MPI program on {fold(nodes)}, started by srun {option}, fails: {said}. Repair: see {log}"
     started = f"srun started a process on each of {fold(nodes)} by {kind}"

@@ -122,16 +122,20 @@ def test_processes_on_their_own_are_a_failure(printed: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("more", "repair"),
     [
-        ("", "deploy --hosts"),
-        ("slurm_conf: {TaskProlog: /sw/prolog}\n", r"let /sw/prolog \(TaskProlog\) print: export PMIX_MCA_gds=hash"),
+        ("private_tmp: true\n", "deploy --hosts"),
+        ("slurm_conf: {JobContainerType: job_container/tmpfs}\n", r"job_environment: .all: .PMIX_MCA_gds: hash"),
+        (
+            "private_tmp: true\nslurm_conf: {TaskProlog: /sw/prolog}\n",
+            r"let /sw/prolog \(TaskProlog\) print: export PMIX_MCA_gds=hash",
+        ),
     ],
 )
 def test_a_program_when_private_tmp_hides_pmix_s_files_then_the_variable_against_it_is_named(
     more: str, repair: str
 ) -> None:
     printed = "rank=0\nrank=1\n[n1] PMIX ERROR: PMIX_ERR_FILE_OPEN_FAILURE in gds_shmem2.c\nended=14\nended=14\n"
-    with pytest.raises(AssertionError, match=f"With private_tmp.*Repair: .*{repair}"):
-        mpi(Jobs(f"mpi: pmix\nprivate_tmp: true\n{more}", printed).bench)
+    with pytest.raises(AssertionError, match=f"private to jobs.*Repair: .*{repair}"):
+        mpi(Jobs(f"mpi: pmix\n{more}", printed).bench)
 
 
 RING = "rank=1\nring=1/2 got=100\nended=0\nrank=0\nring=0/2 got=101\nended=0\n"
