@@ -129,9 +129,16 @@ def refusal(backup: Backup, present: PresentState, controller: str, *, overwrite
         reasons.append(newer)
     lost = {} if abandon else orphans(backup, present)
     if lost:
+        tellers = {node for nodes in lost.values() for node in nodes}
         reasons.append(
             f"Not in the backup: {format_jobs(lost)}. slurmctld would end {'it' if len(lost) == 1 else 'them'} "
             "when it starts. Wait until no such job runs, or add --abandon-jobs."
+            + (
+                f" {min(tellers)} alone tells of that: if it is not to be trusted, disconnect it; a host that does not "
+                "answer holds up no restore."
+                if len(tellers) == 1
+                else ""
+            )
         )
     return "\n".join([*reasons, "Nothing was changed."]) if reasons else ""
 

@@ -65,6 +65,12 @@ def test_a_running_job_that_is_not_in_the_backup_is_named_with_its_nodes() -> No
     assert refusal(BACKUP, present, "c1", overwrite=True, abandon=True) == ""
 
 
+def test_jobs_of_which_one_node_alone_tells_then_the_refusal_names_the_way_without_that_node() -> None:
+    alone, both = ({"n1": ("19.0",)}, {"n1": ("19.0",), "n2": ("20.0",)})
+    said = [refusal(BACKUP, PresentState(steps=steps), "c1", overwrite=True, abandon=False) for steps in (alone, both)]
+    assert ["n1 alone tells of that: if it is not to be trusted, disconnect it" in one for one in said] == [True, False]
+
+
 def test_a_job_that_ended_before_the_backup_but_still_runs_is_not_in_the_backup() -> None:
     assert orphans(BACKUP, PresentState(steps={"n1": ("12.0",)})) == {12: ("n1",)}
 
