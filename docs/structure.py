@@ -1,4 +1,4 @@
-"""Prints the rooms of the package: lines by kind, which room imports which, and files that import one another.
+"""Prints the rooms of the package: lines by kind, which room imports which, and the share of frames in the package.
 
 .venv/bin/python docs/structure.py
 """
@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -93,8 +94,50 @@ def table() -> Iterator[str]:
         yield f"{name:12}" + "".join(f"{counted[kind]:12}" for kind in KINDS)
 
 
+def share_of_frames(paths: Iterable[Path]) -> float:
+    """How many percent of the lines of files are frames of functions and heads of files; the rest is their content.
+
+    A frame is a function's signature, decorators, docstring and the blank lines before it; a head is all before the
+    first statement that is no docstring and no import.
+    """
+    lines = outside = 0
+    for path in paths:
+        text = path.read_text().splitlines()
+        tree = ast.parse("\n".join(text))
+        content = [first_line(node) for node in tree.body if not is_head(node)]
+        head = content[0] - 1 if content else len(text)
+        lines, outside = lines + len(text), outside + head
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                start, body = first_line(node), node.body[0]
+                before = itertools.takewhile(lambda line: not line.strip(), reversed(text[head : start - 1]))
+                documented = (body.end_lineno or 0) - body.lineno + 1 if is_docstring(body) else 0
+                outside += body.lineno - start + documented + len([*before])
+    return 100 * outside / max(lines, 1)
+
+
+def first_line(node: ast.stmt) -> int:
+    """The line of a statement's first decorator, or of itself."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    """Whether a statement is a text alone."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def is_head(node: ast.stmt) -> bool:
+    """Whether a statement belongs to a file's head: a docstring, an import, or imports for types alone."""
+    if isinstance(node, ast.If):
+        return "TYPE_CHECKING" in ast.unparse(node.test)
+    return is_docstring(node) or isinstance(node, ast.Import | ast.ImportFrom)
+
+
 if __name__ == "__main__":
     print(*table(), sep="\n")  # noqa: T201 - the answer
+    share = share_of_frames(path for name, path in sources().items() if name.startswith("slurmfab"))
+    print(f"\n{share:.1f} % frames of functions and heads of files")  # noqa: T201 - the answer
     found = sorted(arrows())
     rooms = sorted({name for pair in found for name in pair})
     print(f"\n{len(rooms)} rooms, {len(found)} arrows")  # noqa: T201 - the answer

@@ -483,7 +483,7 @@ def refused_keys(error: Exception, route: Route, message: str, install: str) -> 
     )
 
 
-def explained(error: Exception, route: Route, message: str = "") -> Unreachable:  # noqa: PLR0911 - one for each cause
+def explained(error: Exception, route: Route, message: str = "") -> Unreachable:
     """The error for a failed connection: why it failed, and what to try; arguments as for `refused_login`."""
     where = place_of(route)
     if isinstance(error, paramiko.AuthenticationException) or NO_KEY in str(error):

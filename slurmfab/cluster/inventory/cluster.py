@@ -394,12 +394,10 @@ class Cluster(Model):
 
     @property
     def controller(self) -> str:
-        """The primary controller."""
         return self.controllers[0]
 
     @cached_property
     def compute_nodes(self) -> tuple[str, ...]:
-        """All compute nodes, in the file's order."""
         return tuple(host for group in self.nodes for host in group.hosts)
 
     @cached_property
@@ -409,7 +407,6 @@ class Cluster(Model):
 
     @property
     def node_keys(self) -> frozenset[str]:
-        """The keys of NodeName lines that the file sets."""
         groups = (*(one.settings for one in self.nodes), *(one.settings for one in self.future_nodes))
         return frozenset(key for settings in groups for key in settings)
 
@@ -426,7 +423,6 @@ class Cluster(Model):
 
     @property
     def database_hosts(self) -> tuple[str, ...]:
-        """The host of slurmdbd, if there is one."""
         return (self.database.host,) if self.database else ()
 
     @cached_property
@@ -450,12 +446,10 @@ class Cluster(Model):
 
     @property
     def container_ways(self) -> tuple[Way, ...]:
-        """The ways in which users run containers."""
         return self.containers.use if self.containers else ()
 
     @property
     def uses_oci(self) -> bool:
-        """Whether users run containers with Slurm's own support."""
         return "oci" in self.container_ways
 
     @property
@@ -475,12 +469,10 @@ class Cluster(Model):
 
     @property
     def explains_refusals(self) -> bool:
-        """Whether slurmctld runs slurmfab's job submit script."""
         return explains_refusals(self.slurm_conf, enforces=self.has_accounts)
 
     @property
     def has_own_scripts(self) -> bool:
-        """Whether slurmfab has scripts of its own before and after jobs."""
         return self.mps_daemon or self.scratch is not None or self.has_podman or self.idle_gpus is not None
 
     @property
@@ -494,7 +486,6 @@ class Cluster(Model):
 
     @property
     def has_podman(self) -> bool:
-        """Whether users run containers by Podman."""
         return "podman" in self.container_ways
 
     @cached_property
@@ -504,12 +495,10 @@ class Cluster(Model):
 
     @cached_property
     def served(self) -> tuple[Served, ...]:
-        """The exports that hosts mount, with these mounts."""
         return tuple(served(self.exports, self.addresses))
 
     @cached_property
     def servers(self) -> tuple[str, ...]:
-        """The hosts that serve directories to others, each once."""
         return tuple(dict.fromkeys(export.host for export in self.exports))
 
     @cached_property

@@ -175,7 +175,7 @@ def _complaint(detail: ErrorDetails, document: Document) -> Complaint:
     return Complaint(document.line(place), place, _reason(detail, place))
 
 
-def _reason(detail: ErrorDetails, place: Place) -> str:  # noqa: PLR0911 - one for each kind
+def _reason(detail: ErrorDetails, place: Place) -> str:
     """The reason of a mistake, and what to try."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
@@ -196,7 +196,7 @@ def _reason(detail: ErrorDetails, place: Place) -> str:  # noqa: PLR0911 - one f
     return reason or detail["msg"]
 
 
-def _advice(kind: str, place: Place, given: Any) -> str:  # noqa: PLR0911 - one for each shape
+def _advice(kind: str, place: Place, given: Any) -> str:
     """What to write instead of a text, a list or a mapping where another one of them belongs; empty for others."""
     entry = _ENTRIES.get(place[0], "")
     if kind == "tuple_type" and entry and len(place) == 1:

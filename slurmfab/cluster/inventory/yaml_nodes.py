@@ -241,7 +241,7 @@ _OF_INDENTATION = (
 )
 
 
-def _mistake(error: MarkedYAMLError, text: str) -> tuple[int, str]:  # noqa: C901, PLR0911 - one for each mistake
+def _mistake(error: MarkedYAMLError, text: str) -> tuple[int, str]:
     """The line of a mistake and what is wrong there, with what to write for the commonest ones."""
     problem, context = error.problem or "", error.context or ""
     reason = ", ".join(word for word in (context, problem) if word)

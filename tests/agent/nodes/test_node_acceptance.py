@@ -47,7 +47,7 @@ class TryingSlurm(Slurm):
     jobs: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
 
-    def run(  # noqa: C901, PLR0911 - one answer for each program
+    def run(
         self, argv: Sequence[str], *rest: Any, **more: Any
     ) -> subprocess.CompletedProcess[bytes]:
         def done(code: int = 0, out: str = "", err: str = "") -> subprocess.CompletedProcess[bytes]:

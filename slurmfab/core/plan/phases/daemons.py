@@ -68,7 +68,7 @@ def runs_slurmctld(plan_input: PlanInput, host: str) -> bool:
     return host in plan_input.facts and plan_input.facts[host].services.get("slurmctld") == "active"
 
 
-def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:  # noqa: PLR0911 - one for each way
+def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
     """A sentence on daemons of these hosts that restart or reconfigure for changed files; empty for none."""
     files = {difference.file for difference in plan_input.differences}
     if not files:
