@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_cluster import AS_SLURM, DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab, succeeded
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -131,6 +131,22 @@ def test_licences_that_are_used_up_make_jobs_wait_and_more_come_by_a_reconfigure
     cluster.deploy()
     cluster.until("ctl", SEEN.format(second), "RUNNING None")
     assert cluster.on("ctl", SEEN.format(first)) == "RUNNING None"
+
+
+@pytest.mark.usefixtures("scancel")
+def test_a_job_that_waits_for_gpus_when_it_is_explained_then_the_jobs_that_have_them_are_named(
+    cluster: DeployedLab,
+) -> None:
+    holders = [cluster.on("ctl", SUBMIT.format(f"--gres=gpu:2 -w {node}")) for node in ("n1", "n2")]
+    for job in holders:
+        cluster.until("ctl", SEEN.format(job), "RUNNING None")
+    for wanted in ("--gres=gpu:1", "--gpus=2"):
+        job = cluster.on("ctl", SUBMIT.format(wanted))
+        cluster.until("ctl", SEEN.format(job), "PENDING Resources")
+        said = " ".join(succeeded(cluster.slurmfab("explain", job)).stdout.split())
+        assert "n1 and n2 have no GPUs left for it beside job" in said, (wanted, said)
+        assert all(f"job {one}" in said for one in holders), (wanted, said)
+        cluster.on("ctl", f"scancel {job}")
 
 
 def test_all_nodes_busy_is_not_run_and_ends_by_itself(cluster: DeployedLab) -> None:

@@ -72,6 +72,7 @@ def remembered(**fields: str) -> list[str]:
         "StartTime": "N/A", "EndTime": "N/A", "NodeList": "", "NumCPUs": "1", "MinMemory": "50M",
         "TimeLimit": "UNLIMITED", "tres-alloc": "N/A", "Dependency": "(null)", "ReqNodes": "", "Reservation": "(null)",
         "restartcnt": "0", "Licenses": "(null)", "PriorityLong": "1", "Name": "job.sh", "OverSubscribe": "OK",
+        "tres-per-node": "N/A", "tres-per-job": "N/A", "tres-per-task": "N/A",
     }  # fmt: skip
     row = {**usual, **fields}
     times = {name: seconds(row[name]) for name in ("SubmitTime", "EligibleTime", "StartTime", "EndTime")}

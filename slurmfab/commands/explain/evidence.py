@@ -75,6 +75,9 @@ class Attempt:
     memory: str = ""  # as it was asked for
     limit: int = 0  # time limit in seconds; 0 for none
     tres: str = ""
+    gres: Mapping[str, float] = field(
+        default_factory=dict, hash=False
+    )  # on each node, which tres has only where Slurm counts them
     dependency: str = ""
     licences: str = ""  # that it asks for, as slurmctld has it
     name: str = ""
@@ -177,6 +180,7 @@ class Evidence:
             "Submit": moment(job.submitted), "Eligible": moment(job.eligible), "Start": moment(job.started),
             "End": moment(job.ended), "NodeList": ",".join(job.nodes), "User": job.user, "QOS": job.qos,
             "AllocTRES": job.tres, "ReqMem": job.memory, "Account": job.account, "Dependency": job.dependency,
+            "Gres": ",".join(f"{name}={amount:g}" for name, amount in job.gres.items()),
             "SubmitLine": job.submit_line, "Partition": job.partition, "Priority": str(job.priority or ""),
         }  # fmt: skip
         shown = " ".join(f"{name}={values[name]}" for name in names if values[name])
@@ -294,6 +298,7 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
     started = moment_of(got.get("Start", got.get("StartTime", "")))
     state = state.split(" ")[0].rstrip("+")
     is_waiting = state in WAITING
+    nodes = () if is_waiting and not is_record else nodes_in(got["NodeList"])
     return Attempt(
         id=got["JobID"] if is_record else got["JobArrayID"],
         number=got["JobIDRaw"] if is_record else got["JobID"],
@@ -309,11 +314,12 @@ def attempt(row: Sequence[str], names: Sequence[str]) -> Attempt:
         eligible=moment_of(got["Eligible"] if is_record else got["EligibleTime"]),
         started=0 if is_waiting or not none_empty(got["NodeList"]) else started,
         ended=0 if state in (*AT_WORK, "PENDING") else moment_of(got.get("End", got.get("EndTime", ""))),
-        nodes=() if is_waiting and not is_record else nodes_in(got["NodeList"]),
+        nodes=nodes,
         cpus=number_of(got["NCPUS"] if is_record else got["NumCPUs"]) or 0,
         memory=got["ReqMem"] if is_record else got["MinMemory"],
         limit=seconds_of(got["Timelimit"] if is_record else got["TimeLimit"]) or 0,
         tres=got["AllocTRES"] if is_record else none_empty(got["tres-alloc"]),
+        gres=gres_on_each(got, len(nodes)),
         dependency=none_empty(got.get("Dependency", "")),
         submit_line=got.get("SubmitLine", ""),
         reservation=none_empty(got.get("Reservation", "")),
@@ -373,6 +379,7 @@ def merged(record: Attempt, present: Attempt | None) -> Attempt:
         cpus=record.cpus or present.cpus,
         reason=record.reason or ("" if record.started else present.reason),
         eligible=record.eligible or present.eligible,
+        gres=present.gres,
         dependency=present.dependency,
         reservation=present.reservation,
         wanted_nodes=present.wanted_nodes,
@@ -430,6 +437,20 @@ def gres_in(text: str) -> dict[str, float]:
     for name, kind, amount in re.findall(r"([a-z_][\w-]*):(?:([^:,()]*[^:,()\d][^:,()]*):)?(\d+)", text):
         for key in filter(None, (f"gres/{name}", kind and f"gres/{name}:{kind}")):
             found[key] = found.get(key, 0.0) + float(amount)
+    return found
+
+
+def gres_on_each(got: Mapping[str, str], nodes: int) -> dict[str, float]:
+    """The generic resources that a job asked for, on each of its nodes; of those for each task, one task's.
+
+    >>> gres_on_each({"tres-per-node": "gres:gpu:2", "tres-per-job": "gres/gpu:a100:4"}, 2)
+    {'gres/gpu': 2.0, 'gres/gpu:a100': 2.0}
+    """
+    found: dict[str, float] = {}
+    for name in ("tres-per-node", "tres-per-job", "tres-per-task"):
+        parts = [one[len("gres/") :] for one in got.get(name, "").split(",") if one.startswith(("gres/", "gres:"))]
+        for key, amount in gres_in(",".join(parts)).items():
+            found[key] = max(found.get(key, 0.0), amount / (max(1, nodes) if name == "tres-per-job" else 1))
     return found
 
 

@@ -135,4 +135,4 @@ def of_nodes(found: Sequence[Cause]) -> Cause:
 
 def used(e: Evidence, job: Attempt) -> Quote:
     """What a job had, and when, as a quote."""
-    return e.record(job, "User", "QOS", "State", "Start", "End", "NodeList", "AllocTRES")
+    return e.record(job, "User", "QOS", "State", "Start", "End", "NodeList", "AllocTRES", "Gres")

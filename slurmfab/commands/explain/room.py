@@ -34,7 +34,7 @@ def part_of(job: Attempt) -> dict[str, float]:
     nodes = len(job.nodes) or number_of(tres.get("node", "")) or 1
     gres = {name: float(number_of(text) or 0) for name, text in tres.items() if name.startswith("gres/")}
     amounts = {"cpu": float(max(1, job.cpus)), "mem": float(memory_of(job)), **gres}
-    return {name: amount / max(1, nodes) for name, amount in amounts.items() if amount}
+    return {**job.gres, **{name: amount / max(1, nodes) for name, amount in amounts.items() if amount}}
 
 
 def memory_of(job: Attempt) -> int:

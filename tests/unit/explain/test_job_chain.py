@@ -386,6 +386,16 @@ CASES = {
         ),
         ["has waited 1 h: n2 has no tape left for it beside job 2 of bob (since 13:00:00)"],
     ),
+    "GPUs that another job has, where Slurm counts none: 22.05's words": (
+        told(
+            nodes=NODES.replace("NodeName=n2", "NodeName=n2 Gres=gpu:a100:4(S:0-1)"),
+            records=[record(**NO_END)],
+            memory=[remembered(Reason="Resources", **{"tres-per-node": "gres:gpu:2"}),
+                    remembered(JobArrayID="2", UserName="bob", State="RUNNING", StartTime="13:00:00", NodeList="n2",
+                               **{"tres-per-job": "gres:gpu:a100:3"})],
+        ),
+        ["has waited 1 h: n2 has no GPUs left for it beside job 2 of bob (since 13:00:00)"],
+    ),
     "a node that has not done with a job that has ended": (
         told(
             memory=[remembered(Reason="Resources", ReqNodes="n2", NumCPUs="2"),

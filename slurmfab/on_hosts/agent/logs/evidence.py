@@ -22,6 +22,7 @@ MEMORY_FIELDS = (
     "JobArrayID", "JobID", "UserName", "Account", "QOS", "Partition", "State", "exit_code", "Reason", "SubmitTime",
     "EligibleTime", "StartTime", "EndTime", "NodeList", "NumCPUs", "MinMemory", "TimeLimit", "tres-alloc", "Dependency",
     "ReqNodes", "Reservation", "restartcnt", "Licenses", "PriorityLong", "Name", "OverSubscribe",
+    "tres-per-node", "tres-per-job", "tres-per-task",
 )  # fmt: skip
 """What slurmctld remembers of a job, by squeue(1), --Format."""
 
