@@ -103,6 +103,9 @@ def _one_value(text: str) -> str:
     return inner
 
 
+LIKE = 0.85  # from this likeness on, a key that no Slurm has is another one, misspelt
+
+
 def mistakes(title: str, found: Iterator[tuple[Place, str]]) -> None:
     """Raise all mistakes (place below the value, and reason) of `title`, or the first of many, as pydantic does."""
     errors = [
@@ -131,6 +134,12 @@ def _key_mistakes(
             yield (key,), f"it is the same key as {seen[folded]}; Slurm ignores case"
         elif key in values:
             yield (key,), values[key]
+        # What is like no other key may be one of a newer Slurm, which the installed one decides.
+        elif folded not in known:
+            import difflib  # files without mistakes need it nowhere
+
+            for near in difflib.get_close_matches(folded, known, n=1, cutoff=LIKE):
+                yield (key,), f"no Slurm has this key; write {known[near].name}"
         seen.setdefault(folded, key)
 
 

@@ -22,15 +22,15 @@ partitions:
   - {PartitionName: main, Nodes: ALL, Default: YES}
 slurm_conf:
   SlurmdTimeout: 300
-  SlurmdTimeot: 300
+  SlurmctldFrobs: 300
 """
 
 
 @pytest.mark.parametrize(
     ("mistake", "line"),
     [
-        ("slurm_conf.slurmdTimeot: no such key in Slurm 24.11", 12),
-        ("slurm_conf.SlurmdTimeot: no such key in Slurm 24.11", 12),
+        ("slurm_conf.slurmctldFrobs: no such key in Slurm 24.11", 12),
+        ("slurm_conf.SlurmctldFrobs: no such key in Slurm 24.11", 12),
         ("nodes.Zzz: no such key in Slurm 24.11", 7),
         ("partitions.PartitionName: it is of no use", 9),
         ("cgroup_conf.Zzz: no such key in Slurm 24.11", 0),

@@ -187,6 +187,10 @@ MISTAKES: dict[str, tuple[str, dict[int, str]]] = {
     "the id of a person among ids": (SMALL + "ids: {ann: 2001}\n", {5: "users"}),
     "a clock without a zero": (SMALL + "backup: {directory: /backup, when: 3:30}\n", {5: "03:30"}),
     "a time of day in words": (SMALL + "backup: {directory: /backup, when: 3am}\n", {5: "03:00"}),
+    "misspelt keys of Slurm": (
+        SMALL + "slurm_conf:\n  SlurmdTimeot: 300\n  Frobnicate: 1\ncgroup_conf: {ConstrainCore: true}\n",
+        {6: "write SlurmdTimeout", 8: "write ConstrainCores"},
+    ),
     # Several at once
     "beside an unknown key": (SMALL + "colour: red\nmemory_margin: lots\n", {5: "unknown key", 6: "percentage"}),
     "beside a bad name": (
