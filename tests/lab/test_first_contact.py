@@ -177,6 +177,15 @@ def test_hosts_that_were_met_then_run_a_job_together(
     assert sorted(bare.on("ctl", AS_SLURM + "srun -N3 hostname").split()) == ["n1", "n2", "n3"]
 
 
+def test_errors_in_logs_of_a_new_cluster_then_are_marked_as_those_of_a_first_start(
+    met: tuple[Person, subprocess.CompletedProcess[str]],
+) -> None:
+    told = json.loads(met[0].slurmfab("logs", "ctl,n[1-3]", "--json", "-").stdout)["lines"]
+    errors = [line for line in told if "error:" in line["text"] and line["log"].startswith("slurm")]
+    assert [line["text"] for line in errors if not line["normal"]] == []
+    assert "the first start" in {line["normal"] for line in errors}
+
+
 def test_a_cluster_from_first_contact_when_deployed_again_then_nothing_is_changed(
     bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]]
 ) -> None:

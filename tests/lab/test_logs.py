@@ -23,6 +23,19 @@ def lines(lab: DeployedLab, *words: str) -> list[dict[str, Any]]:
     return told
 
 
+def test_lines_of_a_start_without_state_when_all_is_well_then_each_error_is_marked_as_normal(
+    deployed_lab: DeployedLab,
+) -> None:
+    seconds = int(deployed_lab.on("ctl", "ps -o etimes= -p 1"))
+    period = ("--since", f"{seconds + 1}s", "--until", f"{max(1, seconds - 60)}s")
+    told = lines(deployed_lab, "ctl,n[1-3]", *period)
+    errors = [line for line in told if "error:" in line["text"] and line["log"].startswith("slurm")]
+    assert len(errors) > 5
+    assert [line["text"] for line in errors if not line["normal"]] == []
+    shown = succeeded(deployed_lab.slurmfab("logs", "ctl", *period)).stdout
+    assert "normal at the first start: error: Could not open job state file" in shown
+
+
 def test_the_logs_of_a_job_that_was_killed_for_its_memory_show_it(deployed_lab: DeployedLab) -> None:
     lab = deployed_lab
     job = lab.on("ctl", AS_SLURM + f'sbatch --parsable -w n1 --mem=60 --output=/dev/null --wrap "{HUNGRY}"').strip()

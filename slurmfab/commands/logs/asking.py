@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +19,7 @@ from slurmfab.hosts.fan_out import on_each
 from slurmfab.hosts.session import answer_value
 from slurmfab.on_hosts.agent.client.commands import is_job_id
 from slurmfab.on_hosts.agent.logs.what_matters import jobs_in
+from slurmfab.on_hosts.agent.services.daemon_log import normal_at
 
 if TYPE_CHECKING:
     from slurmfab.hosts.transport import Transport
@@ -35,6 +36,9 @@ _PROCESS = re.compile(r"\b(pid|process)([ =]+)\d+")
 _NAME = re.compile(
     r"(?<![\w.-])([A-Za-z][A-Za-z0-9-]*?)(\d*)\[([\d,-]{1,4096})\]|(?<![\w.-])([A-Za-z0-9][A-Za-z0-9-]*)(?![\w-])"
 )
+
+
+FIRST_START = 60.0  # seconds in which slurmctld may read its state again before there is any
 
 
 class HostLine(NamedTuple):
@@ -56,6 +60,7 @@ class Told(NamedTuple):
     first: float  # time of the first one
     last: float  # time of the last one
     number: int  # how many these are
+    normal: str = ""  # where daemons that are well write it, `a start` or `the first start`; else empty
 
     @property
     def hostlist(self) -> str:
@@ -72,6 +77,19 @@ def merge(by_host: Mapping[str, Iterable[HostLine]]) -> list[Told]:
             key = _PROCESS.sub(r"\1\2", _ADDRESS.sub("\1", without_name(host, text)))
             groups.setdefault((line.source, key), []).append((host, line._replace(text=text)))
     return sorted(map(_told, groups.values()), key=lambda line: (line.first, line.source, line.text))
+
+
+def with_normal(lines: Iterable[Told]) -> Iterator[Told]:
+    """The lines, with those marked that daemons write when they start well.
+
+    Without its state, slurmctld is well only at its first start; an earlier one in the same lines says that it is not.
+    """
+    found = tuple(lines)
+    starts = {one.source: one.first for one in reversed(found) if re.match(r"slurm\w+ version \S+ started", one.text)}
+    for one in found:
+        normal = normal_at(one.text)
+        is_later = normal == "the first start" and one.last > starts.get(one.source, 0) + FIRST_START
+        yield one if is_later or not normal else one._replace(normal=normal)
 
 
 def _told(members: Sequence[tuple[str, HostLine]]) -> Told:
@@ -266,7 +284,7 @@ def gather(
         by_host[host] = [line for line in result.lines if is_whole or is_about(line.text, about, all_hosts, jobs)]
         notes += result.notes
         files[host] = result.files
-    lines = merge({host: by_host[host] for host in hosts if host in by_host})
+    lines = with_normal(merge({host: by_host[host] for host in hosts if host in by_host}))
     return replace(wanted, asked=hosts, lines=tuple(lines), notes=tuple(sorted(notes)), lost=lost, files=files)
 
 

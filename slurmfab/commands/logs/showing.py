@@ -21,6 +21,7 @@ from slurmfab.commands.logs.times import Asked, Period
 from slurmfab.core.engine import session
 from slurmfab.core.engine.run import RunOptions
 from slurmfab.on_hosts.agent.client.amounts import bounded
+from slurmfab.on_hosts.agent.logs.what_matters import GRAVE
 
 _RED = re.compile(r"\b(?:fatal|error|emergency)\b *:|Xid|out of memory|oom", re.IGNORECASE)
 
@@ -42,7 +43,12 @@ shows(
     *(Key(name, form=utc_or_none) for name in ("submitted", "start", "end")),
 )(Job)  # fmt: skip
 shows(
-    *(Key(name, form=utc) for name in ("first", "last")), "hosts", Key("log", "source"), "text", Key("count", "number")
+    *(Key(name, form=utc) for name in ("first", "last")),
+    "hosts",
+    Key("log", "source"),
+    "text",
+    Key("count", "number"),
+    "normal",
 )(Told)
 
 
@@ -124,7 +130,7 @@ def line_table(answers: Answers, paint: Paint) -> list[str]:
     )
     rows = [[Cell(text, BOLD) for text in ("TIME", "HOSTS", "LOG", "LINE")]]
     for line in answers.lines:
-        colour = RED if _RED.search(line.text) else ""
+        colour = RED if _RED.search(line.text) and not line.normal else ""
         rows.append(
             [Cell(text, colour) for text in (clock(line.first), line.hostlist, line.source, counted(line, clock))]
         )
@@ -132,11 +138,12 @@ def line_table(answers: Answers, paint: Paint) -> list[str]:
 
 
 def counted(line: Told, clock: Callable[[float], str]) -> str:
-    """The text of a line, with its number if it came several times."""
+    """The text of a line, with its number if it came several times, and a mark if it is normal."""
+    mark = f"normal at {line.normal}: " if line.normal and GRAVE.search(line.text) else ""
     if line.number == 1:
-        return line.text
+        return f"{mark}{line.text}"
     until = f", until {clock(line.last)}" if line.last - line.first >= 1 else ""
-    return f"{line.text} ({line.number} times{until})"
+    return f"{mark}{line.text} ({line.number} times{until})"
 
 
 def shown_day(seconds: float) -> str:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from slurmfab.commands.logs.asking import HostLine, Told, is_about, merge
+from slurmfab.commands.logs.asking import HostLine, Told, is_about, merge, with_normal
 
 HOSTS = ("ctl", "n1", "n2", "n3", "gpu01")
 
@@ -48,6 +48,22 @@ def test_lines_that_differ_in_the_hosts_name_address_or_client_port_are_one() ->
 
 def test_equal_lines_of_two_logs_stay_two() -> None:
     assert len(merge({"n1": [line("error: no", 1), line("error: no", 1, source="slurmctld")]})) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "normal"),
+    [
+        ("error: Job accounting information gathered, but not stored", 3, "a start"),
+        ("error: NOTE: Trying backup state save file. Jobs may be lost!", 3, "the first start"),
+        ("error: NOTE: Trying backup state save file. Jobs may be lost!", 90, ""),  # at a later start
+        ("error: Could not open job state file /s/job_state: Permission denied", 3, ""),
+        ("error: Detected 1 oom_kill event in StepId=4.batch", 3, ""),
+    ],
+)
+def test_a_line_that_daemons_write_when_they_are_well_is_marked(text: str, at: float, normal: str) -> None:
+    started = line("slurmctld version 24.11.5 started on cluster c", 2, 88, 2, "slurmctld")
+    told = with_normal(merge({"ctl": [started, line(text, at, source="slurmctld")]}))
+    assert {one.text: one.normal for one in told}[text] == normal
 
 
 @pytest.mark.parametrize(

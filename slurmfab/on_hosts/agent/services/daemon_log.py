@@ -14,14 +14,13 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import read_end
 from slurmfab.on_hosts.agent.services.sockets import holders
 
-HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
+STARTS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     (r"error:\s+mpi/pmix_v\d+: init: .* can not load PMIx library$", ("22.05",)),
     (r"error: Couldn't load specified plugin name for mpi/pmix\w*: Plugin init\(\) callback failed$", ("22.05",)),
     (r"error: MPI: Cannot create context for mpi/pmix\w*$", ("22.05",)),
     (r"error: WARNING: Even though we are collecting accounting information you have asked for it not", ("22.05",)),
+    (r"warning: Even though we are collecting accounting information you have asked for it not", ("24.11",)),
     (r"error: Job accounting information gathered, but not stored$", ("22.05", "24.11")),
-    (r"error: Could not open [a-z ]*state (?:save )?file \S+: No such file or directory$", ("22.05", "24.11")),
-    (r"error: NOTE: Trying backup state save file\. ", ("22.05", "24.11")),
     (r"error: High latency for \d+ calls to gettimeofday\(\): \d+ microseconds$", ("22.05",)),
     (r"Not running as root\. Can't drop supplementary groups$", ("22.05", "24.11")),
     (r"error: We can't find assoc \d+ on cluster \S+$", ("24.11",)),
@@ -30,19 +29,29 @@ HEALTHY: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
         r"error: _conn_readable: persistent connection for fd \d+ experienced error\[104\]: Connection reset by",
         ("22.05",),
     ),
+)
+"""Patterns of lines without times, with the releases of Slurm in which lab hosts wrote them in a healthy start."""
+
+WITHOUT_STATE = (
+    (r"error: Could not open [a-z ]*state (?:save )?file \S+: No such file or directory$", ("22.05", "24.11")),
+    (r"error: NOTE: Trying backup state save file\. ", ("22.05", "24.11")),
+)
+"""Likewise of a first start, which finds no state; in a later one, the state is lost."""
+
+BESIDES = (
     (r"error: Detected \d+ oom[-_]kill event(?:\(s\))? in StepId=", ("22.05", "24.11")),
     (r"stepd_cleanup: done with step \(", ("24.11",)),
     (r"error: slurm_send_node_msg: .*\(msg_type=SRUN_\w+\) failed: Connection reset by peer", ("24.11",)),
     (r"error: (?:slurm|service)_\w+.*: Zero Bytes were transmitted or received", ("22.05", "24.11")),
 )
-"""Patterns of lines without their times, with the releases of Slurm in which lab hosts wrote them in a healthy start.
+"""Likewise of daemons that are well: a job has exceeded its memory, srun has ended before it is told that its job has,
+and somebody has tried its port, as checks do."""
 
-The starts were the first one, which finds no state, and later ones, with and without a database, and without the
+HEALTHY = (*STARTS, *WITHOUT_STATE, *BESIDES)
+"""The starts were the first one, which finds no state, and later ones, with and without a database, and without the
 library of PMIx, on a busy machine too (latency). Four are slurmdbd's, some of them when a command of Slurm's has got
-its answer and ends. The last four are no trouble of a daemon's: a job has exceeded its memory, srun has ended before it
-is told that its job has, and somebody has tried its port, as checks do. Lab tests compare. Slurm 26.05 wrote no error.
-Each pattern counts for every release: in none does such a line end a daemon.
-"""
+its answer and ends. Slurm 26.05 wrote no error. Each pattern counts for every release: in none does such a line end a
+daemon."""
 
 LINE = re.compile("|".join(pattern for pattern, _ in HEALTHY))
 
@@ -50,6 +59,12 @@ LINE = re.compile("|".join(pattern for pattern, _ in HEALTHY))
 def is_healthy(line: str) -> bool:
     """Whether daemons write such a line when they start well, too. `line`: without its time and the daemon's name."""
     return bool(LINE.match(line))
+
+
+def normal_at(line: str) -> str:
+    """At which start a daemon that is well writes such a line: `a start` or `the first start`; empty for neither."""
+    tables = {"a start": STARTS, "the first start": WITHOUT_STATE}
+    return next((when for when, table in tables.items() if any(re.match(one, line) for one, _ in table)), "")
 
 
 QUESTION = ("systemctl", "show", "--property=FragmentPath,DropInPaths")
