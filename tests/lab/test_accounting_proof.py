@@ -394,6 +394,7 @@ def test_status_of_a_user_tells_how_much_of_a_partitions_limit_is_used(full: Pro
     own = full.by("ada", "sstatus").stdout
     assert "\nUsing 4/4 GPUs allowed on partition gpu\n" in own
     assert "\nAll users together: using 1/1 CPUs allowed on partition gpu\n" in own
+    assert "\nA job may run for at most 02:00:00 with QOS normal\n" in own
 
 
 def test_a_user_neither_sees_nor_uses_slurmfabs_partition(full: Proof) -> None:

@@ -40,6 +40,7 @@ def lines(state: State, paint: Paint, now: float, width: int) -> List[str]:
     found = [paint("%s status:" % state.cluster, BOLD), *cluster(state), ""]
     found.append(paint("Jobs of %s:" % state.person.name, BOLD))
     found += [paint(one.text, YELLOW if one.is_used_up else "") for one in state.limits]
+    found += state.job_limits
     if state.jobs:
         found += table(state.jobs[:MOST_JOBS], paint)
     else:  # those of another user may be there, and not shown

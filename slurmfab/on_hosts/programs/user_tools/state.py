@@ -65,6 +65,7 @@ class SstatusJson(TypedDict):
     nodes: FreeNodesJson  # the compute nodes
     user: str  # whose limits and jobs these are
     limits: List[Annotated[Dict[str, Any], Limit, LimitTextJson]]  # of the user
+    job_limits: List[str]  # what one job of the user may have at most, as sentences
     jobs: List[Annotated[Dict[str, Any], jobs.Job, WaitingJson]]  # of the user
     lost: List[LostJson]  # jobs of the user that a crash has lost; they have to be submitted again
     notes: List[str]  # what could not be had, such as limits while slurmdbd is down
@@ -78,6 +79,7 @@ class State(NamedTuple):
     nodes: Tuple[nodes.Node, ...]  # that the user may see
     partitions: Tuple[nodes.Partition, ...]
     limits: Tuple[Limit, ...]  # of the user, with what is used of them
+    job_limits: Tuple[str, ...]  # of each of their jobs, as sentences
     jobs: Tuple[jobs.Job, ...]
     notes: Tuple[str, ...]  # what could not be had, in words
     lost: Tuple[lost_jobs.Open, ...] = ()  # jobs of the user that a crash has lost
@@ -106,6 +108,7 @@ class State(NamedTuple):
             "nodes": {"total": len(self.nodes), "free": len(self.free), "names": hostnames.fold(self.free)},
             "user": self.person.name,
             "limits": [{**one._asdict(), "text": one.text} for one in self.limits],
+            "job_limits": list(self.job_limits),
             "jobs": [{**one._asdict(), "explanation": reasons.explained(one.reason, one.id)} for one in self.jobs],
             "lost": [{"id": one.id, "submitted": one.submitted} for one in self.lost],
             "notes": list(self.notes),
@@ -134,12 +137,14 @@ def state(
         notes.append(
             "Some limits are unknown: slurmdbd does not answer (%s)." % trouble(answers, "associations", "qos")
         )
+    of_user, of_a_job = limits_of(person, answers, there, mine) if has_accounts else ([], [])
     return State(
         cluster=str(settings.get("cluster", "Cluster")),
         person=person,
         nodes=found,
         partitions=there,
-        limits=tuple(limits_of(person, answers, there, mine)) if has_accounts else (),
+        limits=tuple(of_user),
+        job_limits=tuple(of_a_job),
         jobs=tuple(mine),
         notes=tuple(notes),
         lost=tuple(lost),
@@ -153,24 +158,29 @@ def trouble(answers: Mapping[str, Answer], *names: str) -> str:
 
 def limits_of(
     person: Person, answers: Mapping[str, Answer], there: Sequence[nodes.Partition], mine: Sequence[jobs.Job]
-) -> List[Limit]:
-    """The limits of a user: on partitions, with QOS, and in accounts. `answers`: as for `state`."""
+) -> Tuple[List[Limit], List[str]]:
+    """The limits of a user on partitions, with QOS, and in accounts; and those of each job. Answers as for `state`."""
     records = use.read(answers["use"].text)
     associations = limits.associations(answers["associations"].text)
     accounts = list(dict.fromkeys([one.account for one in associations] or [one.account for one in mine]))
     by_name = {one.name: one.limits for one in limits.qos(answers["qos"].text)}
     who = (person.name, person.uid, accounts)
     found: List[Limit] = []
-    for qos, names in qos_of(there, accounts).items():
-        where = "on partition%s %s" % ("s" if len(names) > 1 else "", ", ".join(names))
-        found += use.of_named_qos(qos, where, by_name.get(qos, {}), records, who)
+    of_a_job: List[str] = []
     own = [one.qos for one in mine]
     for one in associations:
         own += [one.default_qos or (DEFAULT_QOS if DEFAULT_QOS in one.qos else ""), *one.qos]
-    for qos in dict.fromkeys(filter(None, own)):
-        found += use.of_named_qos(qos, "with QOS %s" % qos, by_name.get(qos, {}), records, who)
+    places = [
+        (qos, "on partition%s %s" % ("s" if len(names) > 1 else "", ", ".join(names)))
+        for qos, names in qos_of(there, accounts).items()
+    ]
+    for qos, where in [*places, *((one, "with QOS %s" % one) for one in dict.fromkeys(filter(None, own)))]:
+        found += use.of_named_qos(qos, where, by_name.get(qos, {}), records, who)
+        of_a_job += use.of_a_job(by_name.get(qos, {}), where)
     found += use.of_associations(records, person.name, accounts)
-    return found
+    for one in associations:
+        of_a_job += use.of_a_job(one.limits, "in account %s" % one.account)
+    return found, list(dict.fromkeys(of_a_job))
 
 
 def qos_of(there: Sequence[nodes.Partition], accounts: Sequence[str]) -> Dict[str, List[str]]:

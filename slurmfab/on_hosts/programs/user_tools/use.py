@@ -36,6 +36,13 @@ OF_ASSOCIATIONS: Dict[str, str] = {
 }
 """Those of accounts, and of users in them, by scontrol's names: what is counted, for people."""
 
+OF_A_JOB: Dict[str, Tuple[str, str]] = {
+    "MaxTRES": ("%d %s", ""),
+    "MaxTRESPerNode": ("%d %s", " on each node"),
+    "MaxTRESMins": ("%d minutes of %s", ""),
+}
+"""The limits of one job, by sacctmgr's names: how an amount of a resource is told; MaxWall is a time."""
+
 _ASSOCIATION = r"ClusterName=\S* Account=(\S*) UserName=([^\s(]*)\S* Partition=(\S*)"
 _QOS = r"QOS=([^\s(]+)(?:\(\d+\))?"
 _WHO = r"([^\s(]*)(?:\((\d+)\))?"
@@ -121,6 +128,16 @@ def amounts(value: str, counted: str) -> Dict[str, int]:
         if match:
             found[named(name)] = int(float(match[1]) * UNITS[match[2] or "M"])
     return found
+
+
+def of_a_job(limits: Mapping[str, str], where: str) -> Iterator[str]:
+    """Yield what one job may have at most, for people, as in `A job may have at most 8 CPUs in account physics`."""
+    for name, (each, behind) in OF_A_JOB.items():
+        listed = ", ".join(each % (amount, what) for what, amount in amounts(limits.get(name, ""), "").items())
+        if listed:
+            yield "A job may have at most %s%s %s" % (listed, behind, where)
+    if limits.get("MaxWall"):
+        yield "A job may run for at most %s %s" % (limits["MaxWall"], where)
 
 
 def read(shown: str) -> Tuple[Record, ...]:

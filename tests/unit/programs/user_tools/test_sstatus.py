@@ -54,6 +54,22 @@ def shown(one: state.State, width: int = 100) -> list[str]:
     return showing.lines(one, showing.Paint(io.StringIO()), NOW, width)
 
 
+def test_limits_of_one_job_are_told_of_partitions_qos_and_accounts() -> None:
+    associations = Answer(0, "physics|||normal|||2-00:00:00|cpu=8,gres/gpu=1|mem=4G|||||\n", "")
+    qos = Answer(0, "gpus||04:00:00|||||||gres/gpu=4|||||||\nnormal|||cpu=64||cpu=600|||||||||||\n", "")
+    found = told(row(), associations=associations, qos=qos)
+    assert list(found.job_limits) == [
+        "A job may run for at most 04:00:00 on partition gpu",
+        "A job may have at most 64 CPUs with QOS normal",
+        "A job may have at most 600 minutes of CPUs with QOS normal",
+        "A job may have at most 8 CPUs, 1 GPUs in account physics",
+        "A job may have at most 4096 MiB of memory on each node in account physics",
+        "A job may run for at most 2-00:00:00 in account physics",
+    ]
+    assert found.as_json()["job_limits"] == list(found.job_limits)
+    assert shown(found)[shown(found).index(found.job_limits[-1]) + 1].startswith("JOBID")
+
+
 def test_the_state_is_told_as_the_lines_that_users_know() -> None:
     rows = (row(JobArrayID="14", **WAITS | {"Reason": "QOSMaxGRESPerUser"}), row())
     assert shown(told(*rows)) == [
