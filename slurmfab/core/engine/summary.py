@@ -9,7 +9,7 @@ from slurmfab.base.exit_codes import DONE
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
-from slurmfab.core.engine.report import NOT_DEPLOYING, UNKNOWN, USER_JOBS, Report, failures
+from slurmfab.core.engine.report import CHANGED, NOT_DEPLOYING, UNKNOWN, USER_JOBS, Report, failures
 from slurmfab.core.impact.approvals import DeployOptions
 from slurmfab.on_hosts.agent.core.resource import WOULD_CHANGE
 
@@ -23,7 +23,9 @@ def summary(report: Report) -> str:
     """What is wrong, what became of the jobs, and how much was changed on how many hosts."""
     lines = [*failures(report.steps, report.failed_hosts), *(report.jobs.lines if report.jobs else ())]
     changed = report.changes
-    hosts = f"{len(report.hosts)} host{'s' if len(report.hosts) != 1 else ''}"
+    # A host that leaves the cluster is changed, and is none of the run's.
+    count = len({*report.hosts, *(step.host for step in report.steps if step.with_status(CHANGED))})
+    hosts = f"{count} host{'s' if count != 1 else ''}"
     changes = f"{changed} change{'s' if changed != 1 else ''}" if changed else "nothing changed"
     result = f"{changes} on {hosts}"
     failed = {*report.failed_hosts, *report.not_met, *(step.host for step in report.steps if step.has_failed)}

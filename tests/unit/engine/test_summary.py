@@ -46,6 +46,8 @@ def test_the_summary_does_not_say_that_all_is_as_wanted_where_hardware_is_not() 
 def test_the_summary_counts_changes() -> None:
     assert summary(report(CHANGED)) == "lab: 1 change on 2 hosts, all is as wanted (2.0 s)."
     assert "2 changes" in summary(report(CHANGED, CHANGED))
+    leaving = dataclasses.replace(CHANGED, host="n4")
+    assert summary(report(CHANGED, leaving)).startswith("lab: 2 changes on 3 hosts, ")
 
 
 def test_the_summary_names_what_failed_and_where() -> None:
