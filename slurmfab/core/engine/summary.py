@@ -9,9 +9,9 @@ from slurmfab.base.exit_codes import DONE
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
-from slurmfab.core.engine.report import CHANGED, NOT_DEPLOYING, UNKNOWN, USER_JOBS, Report, failures
+from slurmfab.core.engine.report import NOT_DEPLOYING, UNKNOWN, USER_JOBS, Report, failures
 from slurmfab.core.impact.approvals import DeployOptions
-from slurmfab.on_hosts.agent.core.resource import WOULD_CHANGE
+from slurmfab.on_hosts.agent.core.resource import CHANGED, WOULD_CHANGE
 
 WITH_NEW_NODES = ("add-node", "replace-node")
 """Commands after which the cluster file or its lock names nodes that nobody has checked yet."""

@@ -90,6 +90,16 @@ def test_whom_a_rule_names_when_its_letters_are_others_than_the_accounts_then_is
     assert other not in found
 
 
+def test_users_and_groups_of_sshds_file_when_others_have_their_numbers_then_these_are_refused_too(
+    host: Context,
+) -> None:
+    Path(host.path("/etc/passwd")).write_text(PASSWD + "adm1:x:3001:1::/:/bin/sh\nadm2:x:3001:1::/:/bin/sh\n")
+    Path(host.path("/etc/group")).write_text("shadowx:x:42:dan\nshadow:x:42:\nops:x:2000:\n")
+    text = f"Match Group shadow,sudo\nx\nMatch User adm1,root\n{REFUSED_HERE}Match User *\n"
+    lines = refusals(host, text).splitlines()
+    assert lines[0::2] == ["Match User adm2,odd?name*,old", "Match Group shadowx"]
+
+
 @pytest.mark.parametrize(
     ("member", "kind", "refused_names", "others"),
     [

@@ -47,9 +47,7 @@ class TryingSlurm(Slurm):
     jobs: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
 
-    def run(
-        self, argv: Sequence[str], *rest: Any, **more: Any
-    ) -> subprocess.CompletedProcess[bytes]:
+    def run(self, argv: Sequence[str], *rest: Any, **more: Any) -> subprocess.CompletedProcess[bytes]:
         def done(code: int = 0, out: str = "", err: str = "") -> subprocess.CompletedProcess[bytes]:
             return subprocess.CompletedProcess(argv, code, out.encode(), err.encode())
 

@@ -181,7 +181,7 @@ PASSWD = (
     "root:x:0:0:::\nsyslog:x:104:110:::\nann:x:1001:100:::\nulf:x:1003:100:::\nCarla:x:1005:100:::\n"
     "cara2:x:1005:100:::\nuta:x:1004:100:::\nodd:x:a:b:::\n"
 )
-GROUP = "root:x:0:\nrooters:x:1500:\nusers:x:100:\n"
+GROUP = "root:x:0:\nrooters:x:1500:\nrooters2:x:1500:\nothers:x:100:\nusers:x:100:\n"
 
 
 RULED = [
@@ -218,7 +218,7 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
     rules = {"/etc/sudoers": sudoers, "/etc/doas.conf": DOAS} if sudoers else {}
     rules["/etc/nsswitch.conf"] = f"passwd: {services}\ngroup:{services}\nshadow: files sss\n"
     context = write(tmp_path, **{"/etc/passwd": PASSWD, "/etc/group": GROUP, **rules})
-    text = f"# First.\n{REFUSED_HERE}Match User *\n    HostbasedAuthentication yes\n"
+    text = f"Match Group users,wheel\n    X no\nMatch User cara2\n{REFUSED_HERE}Match User *\n    X yes\n"
     wanted = HostbasedLogins("user-ssh", (OwnedFile("/etc/ssh/sshd_config.d/x.conf", text),))
     (one,) = wanted.here(context).by_path().values()
     lines = [line for line in said(wanted) if line != "load_sshd"]
@@ -227,6 +227,8 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
     (made,) = texts(tmp_path, one.path)
     assert refused(one.text) == refused(made)
     assert len(refused(one.text)) > 2 * bool(sudoers)
+    assert "Match Group" in one.text.partition(REFUSED_HERE)[2]
+    assert "others" in refused(one.text)
     assert ("zoe" in refused(one.text), "ann" in refused(made)) == (sudoers == SUDOERS, False)
 
 

@@ -29,6 +29,7 @@ ODD = re.compile(r"[^A-Za-z0-9_.\\@+$*-]")
 """A character of a name that means something else in sshd_config(5); a question mark stands for any."""
 
 
+OWN = r"(?m)^Match %s ([^*\s]+)$"  # a line of a file with users or groups of the cluster's
 OWN_SERVICES = {"files", "systemd"}  # of nsswitch.conf(5): names of the host's own
 OUTER_LETTERS = 4  # at each end of a name: 256 patterns at most, which no group of another purpose is likely to match
 
@@ -40,7 +41,7 @@ class HostbasedLogins(SshdFiles):
 
     def here(self, context: Context) -> SshdFiles:
         """The same files with this host's names."""
-        own = REFUSED_HERE + refusals(context)
+        own = REFUSED_HERE + refusals(context, "\n".join(text for _, text, *_ in self.files))
         files = (OwnedFile(*one) for one in self.files)
         return SshdFiles(self.of, tuple(one._replace(text=one.text.replace(REFUSED_HERE, own)) for one in files))
 
@@ -57,18 +58,24 @@ class HostbasedLogins(SshdFiles):
         self.here(context).converge(context, differing)
 
 
-def refusals(context: Context) -> str:
+def refusals(context: Context, text: str = "") -> str:
     """The blocks of sshd_config(5) that refuse users with a UID below 1000, and whom rules of sudo or doas name.
 
-    Everybody is refused where sudo has rules of a directory: whom these name, it tells of one user at a time.
+    Everybody is refused where sudo has rules of a directory: whom these name, it tells of one user at a time. `text`:
+    the files of sshd, whose own users and groups are refused under further names, too.
     """
     listed, named = [*entries(context.path("/etc/passwd"))], named_by_rules(context)
+    own_users, own_groups = ({*",".join(re.findall(OWN % kind, text)).split(",")} for kind in ("User", "Group"))
     users = {one[0] for one in listed if is_system_id(one[2:3])} | spelled(context, named.users, "/etc/passwd")
-    # For the kernel, names with one UID are one user, and sudo takes the first of them.
-    numbers = {str(one.pw_uid) for name in users for one in (find_user(context, name),) if one}
+    # For the kernel, names with one number are one user, or one group. sudo and sshd take the first of them.
+    numbers = {str(one.pw_uid) for name in users | own_users for one in (find_user(context, name),) if one}
     users |= {one[0] for one in listed if {*one[2:3]} & numbers}
+    listed = [*entries(context.path("/etc/group"))]
     groups = spelled(context, named.groups, "/etc/group")
-    return block("User", {EVERYBODY} if has_rules_elsewhere(context) else users) + block("Group", groups)
+    numbers = {one[2] for one in listed if one[0] in groups | own_groups and one[2:]}
+    groups |= {one[0] for one in listed if {*one[2:3]} & numbers}
+    everybody = has_rules_elsewhere(context)
+    return block("User", {EVERYBODY} if everybody else users - own_users) + block("Group", groups - own_groups)
 
 
 def spelled(context: Context, names: Set[str], path: str) -> Set[str]:

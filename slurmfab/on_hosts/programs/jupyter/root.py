@@ -23,7 +23,7 @@ from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.core import json_objects
 from slurmfab.on_hosts.agent.core.language import ENGLISH, SYSTEM_PATH
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
-from slurmfab.on_hosts.agent.identities.powerful_users import FIRST_OF_PEOPLE, Powerful, why_powerful
+from slurmfab.on_hosts.agent.identities.powerful_users import FIRST_OF_PEOPLE, Powerful, why_powerful, with_id
 from slurmfab.on_hosts.agent.identities.users_and_groups import group_name
 from slurmfab.on_hosts.programs.jupyter import options, pam
 from slurmfab.on_hosts.programs.jupyter.asking import read_line
@@ -99,7 +99,12 @@ def refuse_powerful(who: pwd.struct_passwd, offer: options.Offer) -> None:
     """Refuse, by ValueError with the reason, a user by whose server somebody who has the hub would become more."""
     context = Context()
     numbers = os.getgrouplist(who.pw_name, who.pw_gid)
-    groups = [group_name(context, number) for number in numbers]
+    # A group has more than one name where another line of /etc/group has its number.
+    groups = [
+        name
+        for number in numbers
+        for name in (group_name(context, number), *with_id(context, "/etc/group", str(number)))
+    ]
     more = Powerful({*offer.powerful}, {*offer.powerful_groups})
     why = why_powerful(context, who, groups, more)
     if not why:
