@@ -9,6 +9,7 @@
     |   +-- KeysRefused             the installed Slurm refuses keys or values of the file (core.plan.preflight)
     +-- HostError                   an error of one host, with its name
     |   +-- Unreachable             no SSH connection
+    |   |   +-- NameUnknown         its name does not resolve
     |   |   +-- HostKeyUnknown      its SSH host key is not in known_hosts or the lock
     |   |   +-- HostKeyChanged      its SSH host key differs from the pinned one
     |   |   +-- HostKeyRevoked      its SSH host key is revoked
@@ -129,6 +130,10 @@ class HostError(SlurmfabError):
 
 class Unreachable(HostError):
     """No SSH connection to a host."""
+
+
+class NameUnknown(Unreachable):
+    """No SSH connection, because the host's name does not resolve."""
 
 
 class HostKeyUnknown(Unreachable):

@@ -20,7 +20,7 @@ import paramiko
 from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA
 
 from slurmfab.base import bounded_file
-from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
+from slurmfab.base.errors import HostError, HostKeyUnknown, InputError, LoginRefused, NameUnknown, Unreachable
 from slurmfab.base.terminal import harmless
 from slurmfab.hosts.fan_out import give_up_turn, turn_for
 from slurmfab.hosts.host_keys import PinnedKey, known_host, refused_types
@@ -489,7 +489,7 @@ def explained(error: Exception, route: Route, message: str = "") -> Unreachable:
     if isinstance(error, paramiko.AuthenticationException) or NO_KEY in str(error):
         return refused_login(error, route, message)
     if isinstance(error, socket.gaierror):
-        return Unreachable(
+        return NameUnknown(
             route.host,
             f"the name {route.address} does not resolve. Give it an address: in DNS, as HostName in ssh_config, or, "
             "for a host of the cluster file, under addresses there. Hosts that are to join go by addresses, too.",

@@ -48,6 +48,13 @@ def with_lines(inventory: Inventory, mistakes: Iterable[str]) -> tuple[str, ...]
     return tuple(map(placed, mistakes))
 
 
+def line_naming(inventory: Inventory, host: str) -> int:
+    """The first line of the cluster file with a host's name; 0 where it is in no line by itself, as in `n[1-4]`."""
+    text = inventory.files.cluster.decode() if inventory.files and inventory.files.cluster else ""
+    named = re.compile(rf"^[^#]*(?<![\w.-]){re.escape(host)}(?![\w.-])")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if named.search(line)), 0)
+
+
 MOST_BYTES = 16 * 1024 * 1024
 """Size of the largest cluster file; one that lists 65,536 nodes and their addresses one by one has a third of that."""
 

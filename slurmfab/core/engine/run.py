@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slurmfab.base.errors import DeployFailed, HostError, HostKeyUnknown, InputError, SlurmfabError
+from slurmfab.base.errors import DeployFailed, HostError, HostKeyUnknown, InputError, NameUnknown, SlurmfabError
 from slurmfab.base.exit_codes import DONE
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import agrees, can_ask, write
-from slurmfab.cluster.inventory import shared_files
+from slurmfab.cluster.inventory import loading, shared_files
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.core.engine.progress import Progress
@@ -281,7 +281,9 @@ class Run:
         return moment - self._begun
 
     def exclude(self, host: str, error: SlurmfabError) -> None:
-        """Go on without a host, and tell the user."""
+        """Go on without a host, and tell the user; of one whose name is no host's, the line that has it."""
+        if isinstance(error, NameUnknown) and (line := loading.line_naming(self._inventory, host)):
+            error = NameUnknown(host, f"{self._inventory.path}:{line} names it, and {error.reason}")
         self._failed_hosts[host] = error if isinstance(error, HostError) else HostError(host, str(error))
         self.progress.host_lost(host, self._failed_hosts[host])
 

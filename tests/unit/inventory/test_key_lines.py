@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.base.errors import InputError
-from slurmfab.cluster.inventory.loading import load, with_lines
+from slurmfab.cluster.inventory.loading import line_naming, load, with_lines
 from slurmfab.core.plan.preflight.configuration import KeysRefused
 
 FILE = """\
@@ -48,3 +48,10 @@ def test_refused_keys_when_told_then_each_has_a_line_and_the_way_out_is_last() -
     refused = KeysRefused(("a.B: no", "c.D: no"), "Change that.")
     assert isinstance(refused, InputError)
     assert str(refused) == "a.B: no\nc.D: no\nChange that."
+
+
+@pytest.mark.parametrize(("host", "line"), [("ctl", 2), ("n2", 5), ("n", 0), ("ctl2", 0)])
+def test_a_host_when_the_file_names_it_by_itself_then_has_its_line(tmp_path: Path, host: str, line: int) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(FILE.replace("controllers: [ctl]", "controllers: [ctl]  # ctl2 is to come"))
+    assert line_naming(load(path), host) == line

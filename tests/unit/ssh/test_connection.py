@@ -15,7 +15,15 @@ import paramiko
 import pytest
 from ssh_keys import ED25519
 
-from slurmfab.base.errors import ConnectionLost, HostKeyChanged, HostKeyUnknown, InputError, LoginRefused, Unreachable
+from slurmfab.base.errors import (
+    ConnectionLost,
+    HostKeyChanged,
+    HostKeyUnknown,
+    InputError,
+    LoginRefused,
+    NameUnknown,
+    Unreachable,
+)
 from slurmfab.commands.checks.shell import SshShell
 from slurmfab.hosts import connection
 from slurmfab.hosts.connection import (
@@ -107,7 +115,7 @@ def test_a_connection_that_ends_at_once_as_while_sshd_restarts_is_opened_again()
     ("error", "kind", "words"),
     [
         (paramiko.AuthenticationException("no"), LoginRefused, "refused the login of admin with"),
-        (socket.gaierror(-2, "Name or service not known"), Unreachable, "the name 10.0.0.1 does not resolve"),
+        (socket.gaierror(-2, "Name or service not known"), NameUnknown, "the name 10.0.0.1 does not resolve"),
         (ConnectionRefusedError(), Unreachable, "nothing listens at 10.0.0.1 port 22"),
         (TimeoutError(), Unreachable, "no answer from 10.0.0.1 port 22 within 10 s"),
         (paramiko.SSHException("Error reading SSH protocol banner"), Unreachable, "sends no SSH banner"),
