@@ -169,6 +169,7 @@ NAMES_IT = {"cli/tasks/__init__.py", "commands/doctor/software.py", "commands/dr
 """What only shows which Python runs, or looks beside it."""
 
 ELSEWHERE = {
+    "commands/checks/mpi_program.py",
     "commands/quickcheck/mpi.py",
     "lab/el_standin.py",
     "on_hosts/agent/dnf/dnf_bundle.py",
