@@ -15,6 +15,8 @@ RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256")
 SIGNATURES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", *RSA_SIGNATURES)
 """The host key algorithms that paramiko 5 accepts, best first; a test compares them with the library."""
 
+NO_KEYS: Mapping[str, str] = {}
+
 
 class PinnedKey(paramiko.MissingHostKeyPolicy):
     """The check of a host key that paramiko calls before a login.
@@ -22,11 +24,20 @@ class PinnedKey(paramiko.MissingHostKeyPolicy):
     Fabric accepts any key by default, and paramiko's own table of known hosts takes quadratic time to load; so every
     connection gets one of these, and paramiko is given no table at all. `pinned`: its known public keys, base64 by
     type, one or several of each; empty if none is known. `accept_new`: whether any key is accepted from a host without
-    known keys.
+    known keys. `owners`: names of hosts by keys that are known for them.
     """
 
-    def __init__(self, host: str, pinned: Mapping[str, str | tuple[str, ...]], *, accept_new: bool = False) -> None:
+    def __init__(
+        self,
+        host: str,
+        pinned: Mapping[str, str | tuple[str, ...]],
+        *,
+        accept_new: bool = False,
+        owners: Mapping[str, str] = NO_KEYS,
+    ) -> None:
         self.host = host
+        self.owners = owners
+        self.address = ""
         self.pinned = {kind: (keys,) if isinstance(keys, str) else keys for kind, keys in pinned.items()}
         self.accept_new = accept_new
         self.shown: HostKey | None = None
@@ -38,6 +49,7 @@ class PinnedKey(paramiko.MissingHostKeyPolicy):
         So a revoked key is refused whoever vouches for it: known_hosts, the lock or the user.
         """
         self.known_host = known_host(route)
+        self.address = route.address
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
         """Accept the key, which is in `shown`, by returning; else HostKeyRevoked, HostKeyUnknown or HostKeyChanged."""
@@ -46,6 +58,14 @@ class PinnedKey(paramiko.MissingHostKeyPolicy):
         if revoked_in:
             raise HostKeyRevoked(self.host, kind, fingerprint(value), revoked_in)
         known = self.pinned.get(kind)
+        owner = self.owners.get(value, self.host)
+        if owner != self.host and self.pinned and value not in (known or ()):
+            raise HostKeyChanged(
+                self.host,
+                f"{owner} answers at {self.address or 'its address'}: the SSH host key there ({fingerprint(value)}) is "
+                f"the one that the lock has for {owner}. Correct the address of {self.host} (addresses in the cluster "
+                f"file, DNS or ssh_config); are those of {self.host} and {owner} swapped?",
+            )
         if known is None and not (self.accept_new and not self.pinned):
             raise HostKeyUnknown(
                 self.host, kind, value, fingerprint(value), has_authority=self.known_host.has_authority()

@@ -8,6 +8,16 @@ from __future__ import annotations
 
 import re
 
+EXPIRED = re.compile(r"(?i:password change required|(?:password|account) (?:has|is) expired|token is no longer valid)")
+"""Words of sshd and of pam_unix(8)."""
+
+RESET = (
+    "sshd there took the login and then closed the connection: its process for the login fails, as where a limit of "
+    "the login user is too low (nofile, nproc, as in /etc/security/limits.conf) or memory is short. journalctl -u ssh "
+    "there says more"
+)
+FILES = "See the login user's shell (getent passwd) and its start files, such as .bashrc"
+
 PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)  # texts without a character that is special in a shell
 
 SPECIAL = {"'": '''"'"''', "\\": r"\\", "!": r"\!"}
@@ -41,3 +51,18 @@ def announcement(mark: str) -> str:
     """A command for sh that prints a mark, which `set -x` would not show as a whole, in both streams."""
     half = len(mark) // 2
     return f'm={quoted(mark[:half])}; echo "$m"{quoted(mark[half:])}; echo "$m"{quoted(mark[half:])} >&2'
+
+
+def expired(words: str) -> str:
+    """Why a login ended that PAM let in only to change a password, with the repair; empty for other words."""
+    if not EXPIRED.search(words):
+        return ""
+    return (
+        "the password or the account of the login user has expired there, so that it runs no command although its key "
+        f"is right ({words}). On its console: passwd USER, or chage --maxdays -1 --expiredate -1 USER"
+    )
+
+
+def reset(error: object) -> str:
+    """Why sshd ended a connection after a login; empty for another error."""
+    return RESET if re.search(r"reset by peer|session not active", str(error), re.I) else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slurmfab.base.errors import AgentFailed, ConnectionLost, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong
-from slurmfab.hosts.login_shells import in_sh
+from slurmfab.hosts.login_shells import in_sh, reset
 from slurmfab.hosts.session import SUDO, SUDO_PROMPT
 from slurmfab.hosts.sudo_password import NEEDED, WITHOUT_RIGHTS, WRONG, SudoPassword, refusal
 
@@ -79,7 +79,9 @@ def opened(host: str, connection: paramiko.SSHClient, line: str) -> paramiko.Cha
         channel.exec_command(line)
     except Exception as error:  # whatever a server's data made of paramiko's thread is raised here
         why = str(error) or type(error).__name__
-        raise AgentFailed(host, f"SSH login succeeded, but the server refused to start a command: {why}.") from error
+        more = f" {told}." if (told := reset(why)) else ""
+        message = f"SSH login succeeded, but the server refused to start a command: {why}.{more}"
+        raise AgentFailed(host, message) from error
     return channel
 
 

@@ -24,7 +24,7 @@ from slurmfab.base.errors import (
     SudoPasswordNeeded,
     SudoPasswordWrong,
 )
-from slurmfab.hosts import payload
+from slurmfab.hosts import login_shells, payload
 from slurmfab.hosts.answer_bounds import AnswerBounds, Patience, parse, text_of
 from slurmfab.hosts.login_shells import quoted
 from slurmfab.hosts.sudo_password import NEEDED, WITHOUT_RIGHTS, WRONG, refusal
@@ -300,7 +300,7 @@ class Session:
             return BecomeRefused(self.host, "sudo is not installed. Install it, or log in as root.")
         if "sudo" in output:
             return refusal(self.host, output)
-        return AgentFailed(self.host, f"the agent did not start: {last}.")
+        return AgentFailed(self.host, f"{login_shells.expired(last) or f'the agent did not start: {last}'}.")
 
     def close(self) -> None:
         """Close the stream."""

@@ -14,7 +14,7 @@ from slurmfab.base.errors import AgentFailed, ConnectionLost, HostError, PythonM
 from slurmfab.base.ip_addresses import NO_ADDRESS, canonical, family
 from slurmfab.hosts.fan_out import overdue
 from slurmfab.hosts.hidden_input import hidden_input
-from slurmfab.hosts.login_shells import in_sh
+from slurmfab.hosts.login_shells import in_sh, reset
 from slurmfab.hosts.relays import END_SECONDS, Relays, tell_on_standard_error
 from slurmfab.hosts.session import SILENCE_SECONDS, SUDO_PROGRAM, Line, Session, command
 from slurmfab.hosts.sudo_password import SudoPassword
@@ -372,7 +372,9 @@ class SshTransport:
         except Exception as error:  # whatever a server's data made of paramiko's thread is raised here
             why = str(error) or type(error).__name__
             raise AgentFailed(
-                host, f"SSH login succeeded, but the server refused to start a command: {why}. See sshd's log there."
+                host,
+                f"SSH login succeeded, but the server refused to start a command: {why}. "
+                f"{reset(why) or 'See the log of sshd there'}.",
             ) from error
         self.execs[host] = self.execs.get(host, 0) + 1
         return channel

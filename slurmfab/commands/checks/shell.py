@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from slurmfab.base.errors import HostError, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
 from slurmfab.commands.checks.exchange import LOOP, Exchange
-from slurmfab.hosts.login_shells import announcement, in_sh, quoted
+from slurmfab.hosts.login_shells import FILES, announcement, expired, in_sh, quoted, reset
 from slurmfab.hosts.session import SUDO_PROGRAM
 from slurmfab.hosts.sudo_password import NEEDED, WRONG, refusal
 from slurmfab.on_hosts.agent.core.language import SITE_SETTINGS
@@ -104,6 +104,7 @@ class SshShell:
         self.password = password
         self.used_password = False
         self.patience = patience
+        self.has_answered = False
         self.slow, self.counted = 0.0, 0.0  # seconds that cost patience, and the time until which they are counted
         self.counting = threading.Lock()
         self.slots = threading.BoundedSemaphore(SESSIONS)
@@ -125,6 +126,7 @@ class SshShell:
                 session.channel.close()
                 raise
             self.idle.append(session)
+            self.has_answered = True
             return answer
 
     def follow(self, command: str, heard: Callable[[str], None], seconds: float) -> int:
@@ -183,7 +185,10 @@ class SshShell:
             from slurmfab.hosts.connection import excess  # paramiko is slow to import
 
             reason = excess(self.connection) or str(error) or type(error).__name__
-            raise Unreachable(self.host, f"the connection was lost ({reason}). Is the host still up?") from error
+            more = reset(error) if not self.has_answered else ""
+            raise Unreachable(
+                self.host, f"the connection was lost ({reason}). {more or 'Is the host still up?'}"
+            ) from error
 
     def _idle_session(self) -> Exchange | None:
         """A shell that an earlier command has used; it is the caller's from now on."""
@@ -233,11 +238,9 @@ class SshShell:
         """The error for a login shell that ended without running a command."""
         code = session.exit_code()
         words = last_line(session.error) or last_line(session.output) or f"exit code {code}"
-        return LoginRefused(
-            self.host,
-            f"its login shell ends without running a command: {words}. See the login user's shell (getent passwd) "
-            "and its start files, such as .bashrc.",
-        )
+        why = expired(words)
+        told = f"its login shell ends without running a command: {words}. {FILES}"
+        return LoginRefused(self.host, f"{why or told}.")
 
     def _wrapped(self, command: str) -> str:
         """The command line for sshd; it contains no secret, because the host's process list shows it."""

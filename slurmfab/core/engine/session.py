@@ -209,7 +209,8 @@ def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
 
 def policies_of(known: Inventory, hosts: Iterable[str], *, accept_new: bool = False) -> dict[str, PinnedKey]:
     """The checks of hosts' SSH keys, by host. `accept_new`: whether a host of which no key is known may show one."""
-    return {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new) for host in hosts}
+    owners = {key: name for name, one in known.lock.hosts.items() for key in one.host_keys.values()}
+    return {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new, owners=owners) for host in hosts}
 
 
 def ssh_to(known: Inventory, asker: Callable[[], str] | None = None, password: str = "") -> SshTransport:

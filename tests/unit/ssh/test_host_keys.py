@@ -36,6 +36,16 @@ def test_the_pinned_key_is_let_in_and_remembered() -> None:
     assert show(PinnedKey("n1", {"ssh-ed25519": ED25519})).shown == ("ssh-ed25519", ED25519)
 
 
+@pytest.mark.parametrize("pinned", [{"ssh-ed25519": OTHER}, {"ssh-rsa": OTHER}])
+def test_a_key_that_is_known_of_another_host_names_that_host(pinned: dict[str, str]) -> None:
+    with pytest.raises(HostKeyChanged) as changed:
+        show(PinnedKey("n1", pinned, owners={ED25519: "n2", OTHER: "n1"}))
+    assert "n2 answers at its address" in str(changed.value)
+    assert "are those of n1 and n2 swapped?" in str(changed.value)
+    # Hosts that were cloned have one key, which may be another's by the lock.
+    assert show(PinnedKey("n1", {"ssh-ed25519": ED25519}, owners={ED25519: "n2"})).shown == ("ssh-ed25519", ED25519)
+
+
 def test_an_unknown_key_is_refused_with_its_fingerprint_and_the_flag() -> None:
     policy = PinnedKey("n1", {})
     with pytest.raises(HostKeyUnknown) as unknown:

@@ -239,6 +239,11 @@ def test_sudo_rs_which_puts_its_own_words_around_the_question_gets_the_password_
             "--user ubuntu at first contact, ssh: {user: ubuntu, become: sudo} in the cluster file",
         ),
         (b"This account is currently not available.\n", AgentFailed, "a login shell that runs no command"),
+        (
+            b"WARNING: Your password has expired.\nPassword change required but no TTY available.\n",
+            AgentFailed,
+            "the password or the account of the login user has expired there, so that it runs no command",
+        ),
         (b"", AgentFailed, "the login shell ended without running it. It is one that runs nothing, such as /bin/false"),
         (b"\xff\xfe\n", AgentFailed, "did not start"),
     ],
