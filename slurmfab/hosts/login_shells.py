@@ -65,4 +65,4 @@ def expired(words: str) -> str:
 
 def reset(error: object) -> str:
     """Why sshd ended a connection after a login; empty for another error."""
-    return RESET if re.search(r"reset by peer|session not active", str(error), re.I) else ""
+    return RESET if re.search(r"reset by peer|session not active|channel closed", str(error), re.I) else ""

@@ -78,7 +78,7 @@ def opened(host: str, connection: paramiko.SSHClient, line: str) -> paramiko.Cha
         channel.set_combine_stderr(True)
         channel.exec_command(line)
     except Exception as error:  # whatever a server's data made of paramiko's thread is raised here
-        why = str(error) or type(error).__name__
+        why = str(error).rstrip(".") or type(error).__name__
         more = f" {told}." if (told := reset(why)) else ""
         message = f"SSH login succeeded, but the server refused to start a command: {why}.{more}"
         raise AgentFailed(host, message) from error

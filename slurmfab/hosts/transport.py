@@ -370,7 +370,7 @@ class SshTransport:
             with closed_after(SILENCE_SECONDS, channel):
                 channel.exec_command(command_line)
         except Exception as error:  # whatever a server's data made of paramiko's thread is raised here
-            why = str(error) or type(error).__name__
+            why = str(error).rstrip(".") or type(error).__name__
             raise AgentFailed(
                 host,
                 f"SSH login succeeded, but the server refused to start a command: {why}. "

@@ -184,7 +184,7 @@ class SshShell:
         except (OSError, EOFError, _ssh_exception()) as error:
             from slurmfab.hosts.connection import excess  # paramiko is slow to import
 
-            reason = excess(self.connection) or str(error) or type(error).__name__
+            reason = excess(self.connection) or str(error).rstrip(".") or type(error).__name__
             more = reset(error) if not self.has_answered else ""
             raise Unreachable(
                 self.host, f"the connection was lost ({reason}). {more or 'Is the host still up?'}"
