@@ -370,11 +370,29 @@ OF_HOSTS = (
         "the slurm user on n1 cannot log in to ctl",
     ),
     Falsified(
+        "database.no_query_waits_for_a_lock",
+        "ctl",
+        "somebody has locked a table of slurmdbd's",
+        "table=$(mariadb -N slurm_acct_db -e 'show tables' | grep _assoc_table$); systemd-run --quiet --unit=locks "
+        "sh -c \"(echo 'lock tables $table write;'; sleep 3000) | mariadb slurm_acct_db\"; "
+        "systemd-run --quiet --unit=asks sacctmgr show assoc",
+        "systemctl stop locks asks; systemctl restart slurmdbd",
+        "of root@localhost (sleep for",
+    ),
+    Falsified(
         "network.node_reaches_slurmctld",
         "n1",
         "what the node sends to slurmctld is dropped",
         **closed("dport", 6817),
         says="n1 cannot connect to slurmctld on ctl",
+    ),
+    Falsified(
+        "network.controller_reaches_slurmd",
+        "n1",
+        "what the controller sends to slurmd is dropped",
+        **closed("dport", 6818),
+        says="ctl cannot connect to slurmd on n1",
+        at="ctl",
     ),
     Falsified(
         "network.node_is_reached_by_others",
@@ -533,7 +551,7 @@ OF_SLURM = (
         "the epilog of a job hangs",
         f"{HANGS} && cd /tmp && runuser -u ada -- sbatch --output=/dev/null --time=2 --nodelist=n1 --wrap=true",
         # Slurm drains the node, since its epilog has failed.
-        "rm /etc/slurm/epilog.d/zz-hangs; pkill -f 'sleep 4242'; "
+        "rm /etc/slurm/epilog.d/zz-hangs; pkill -f '[s]leep 4242'; "
         "until sinfo -h -n n1 -o %T | grep -q drain; do sleep 0.1; done; scontrol update NodeName=n1 State=RESUME",
         "which waits for `sleep 4242`",
     ),

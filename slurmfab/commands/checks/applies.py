@@ -34,16 +34,36 @@ class Drifted(AssertionError):
     Args:
         kind: one of the constants of `slurmfab.core.impact.drift_kinds`.
         message: the cause, then ` Repair: ` and the repair.
+        sign: what was seen, where more than one thing is; see `resting`.
     """
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, sign: str = "") -> None:
         super().__init__(f"{kind}: {message}")
         self.kind = kind
+        self.sign = sign
+
+
+class Seen(AssertionError):
+    """A check failed, and saw something of which `resting` knows what explains it, or what it explains.
+
+    Args:
+        sign: a word for what was seen.
+        message: the cause, then ` Repair: ` and the repair.
+    """
+
+    def __init__(self, sign: str, message: str) -> None:
+        super().__init__(message)
+        self.sign = sign
 
 
 def kind_of(error: BaseException) -> str:
     """The kind of drift in a check's error; empty if the error is not drift."""
     return error.kind if isinstance(error, Drifted) else ""
+
+
+def sign_of(error: BaseException) -> str:
+    """What a check saw that failed; empty where nothing was told."""
+    return error.sign if isinstance(error, Drifted | Seen) else ""
 
 
 def foundation(check: Check) -> Check:

@@ -18,6 +18,8 @@ HARMLESS = {"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE", "PLANNED", "RESERVED", "C
 ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"}
 """Flags of a node that Slurm has switched off, or is switching off or on."""
 
+LESS_THERE, SILENT, UNWELL = "less", "silent", "unwell"  # what `sign` tells
+
 LESS = re.compile(r"Low (RealMemory|TmpDisk|CPUs|socket)|gres/\w+ count")
 """Reasons that slurmctld sets if a node registers with less hardware than slurm.conf says."""
 
@@ -51,6 +53,16 @@ def is_ready(node: Mapping[str, str]) -> bool:
     """Whether a node is in service: it takes jobs now, or when its present jobs have ended."""
     states = flags(node.get("State", "UNKNOWN"))
     return bool(states & READY) and states <= READY | HARMLESS
+
+
+def sign(node: Mapping[str, str]) -> str:
+    """What keeps a node out of service, as a word of `resting`; empty where that is something else."""
+    states, reason = flags(node.get("State", "UNKNOWN")), node.get("Reason", "")
+    if has_less(node) or states & {"INVAL", "INVALID_REG"}:
+        return LESS_THERE
+    if states & {"NOT_RESPONDING", "UNKNOWN"} or ("DOWN" in states and reason.startswith("Not responding")):
+        return SILENT
+    return UNWELL if reason.startswith(HEALTH) else ""
 
 
 def has_less(node: Mapping[str, str]) -> bool:

@@ -39,7 +39,7 @@ from slurmfab.base.errors import HostError, Unreachable
 from slurmfab.base.hostlist import fold
 from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.commands.checks import node_state, own
-from slurmfab.commands.checks.applies import DoesNotApply, Unasked, is_foundation, kind_of
+from slurmfab.commands.checks.applies import DoesNotApply, Unasked, is_foundation, kind_of, sign_of
 from slurmfab.commands.checks.hosts import CheckedHost, Shells
 from slurmfab.commands.checks.places_of_checks import places_of
 from slurmfab.commands.checks.release import OtherRelease, Remark
@@ -320,10 +320,11 @@ class Checks:
         if is_foundation(item.obj):
             self.unsound.setdefault(host, title_of(item))
         known = self.shared["cluster"], self.shared["lock"]
-        told = own.explained(error, item.path) if self.is_own(item) else explained(error, host)
-        cause, repair = (with_logs(text, *known, host) for text in told)
+        texts = own.explained(error, item.path) if self.is_own(item) else explained(error, host)
+        cause, repair = (with_logs(text, *known, host) for text in texts)
         is_unreachable, drift = isinstance(error, Unreachable), kind_of(error)
-        return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=is_unreachable, drift=drift)
+        told = replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=is_unreachable, drift=drift)
+        return replace(told, sign=sign_of(error))
 
     def host_of(self, item: pytest.Function) -> str:
         """The host that a test is about."""

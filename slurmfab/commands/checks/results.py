@@ -43,6 +43,7 @@ class Result:
     drift: Phrase = ""  # the kind of drift that it found such as `changed file`; empty if it is none
     because: Phrase = ""  # the failure from which this one follows, such as `daemons.munged_runs on n1`; empty for none
     own: bool = False  # whether the check is the site's own
+    sign: Phrase = ""  # what a failed check saw, a word of `resting`; empty for most
 
 
 @shows(

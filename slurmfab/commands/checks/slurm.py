@@ -21,7 +21,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.own_jobs import Place, ordinary_users, place_for
 from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks import node_state
-from slurmfab.commands.checks.applies import DoesNotApply
+from slurmfab.commands.checks.applies import DoesNotApply, Seen
 from slurmfab.commands.checks.hosts import CheckedHost, last_words, line_of, person
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.nodes import ended_jobs, lost_jobs
@@ -59,6 +59,8 @@ WARNING = re.compile(r"\blevel=(warning|info|debug)\b|^\W*(warning|warn|info|not
 
 POLICY = "Job violates accounting/QOS policy"
 """Slurm's error for a job that a limit of its user can never let start (slurm_errno.h, ESLURM_ACCOUNTING_POLICY)."""
+
+NOT_STARTED = "not started"  # the sign of a check whose job Slurm has not run
 
 JOB_LOGS = "Repair: see /var/log/slurmd/slurmd.log there"
 
@@ -413,7 +415,7 @@ class Slurm:
         plugins = setting(self.cluster.slurm_conf, "JobSubmitPlugins")
         if plugins and not reason and repair == node_state.LOGS:
             repair += f"; the cluster file has JobSubmitPlugins: {plugins}, which can refuse jobs of {self.user}"
-        raise AssertionError(f"Slurm does not run a job there: {message}.{why} Repair: {repair}")
+        raise Seen(NOT_STARTED, f"Slurm does not run a job there: {message}.{why} Repair: {repair}")
 
     def waiting_reason(self) -> str:
         """Why the newest test job waits, or waited until it was cancelled; empty if it did not."""

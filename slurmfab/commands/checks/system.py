@@ -31,7 +31,8 @@ AS_USER = (
 )
 """What every user's command of Slurm does first: read slurm.conf, and let munge make a credential."""
 
-PLACES = ("/run", "/etc/slurm", SLURM_LOGS, SLURMD_LOGS, SLURM_SPOOL)
+DATABASE = "/var/lib/mysql"  # where MariaDB keeps Slurm's records
+PLACES = ("/run", "/etc/slurm", SLURM_LOGS, SLURMD_LOGS, SLURM_SPOOL, DATABASE)
 """Directories in which daemons write on every host; slurm.conf names slurmctld's state, and slurmd's elsewhere."""
 
 FINISHED = "installed|not-installed|config-files|triggers-[a-z]*"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
+from slurmfab.commands.checks.applies import Seen
 from slurmfab.commands.checks.hosts import CheckedHost
 
+REFUSED = 300.0  # from so many seconds on munge rejects credentials (munge(7))
 BOUND = 5.0
 """Largest allowed difference in seconds between a host's clock and the controller's.
 
@@ -18,11 +20,14 @@ def test_clock_is_the_controllers(other: CheckedHost, controller: CheckedHost) -
     """the clock agrees with the controller's"""
     (theirs, blur), (reference, more_blur) = offset(other), offset(controller)
     difference = theirs - reference
-    assert abs(difference) <= BOUND + blur + more_blur, (
+    if abs(difference) <= BOUND + blur + more_blur:
+        return
+    raise Seen(
+        "apart" if abs(difference) > REFUSED else "",
         f"its clock is {abs(difference):.1f} s {'ahead of' if difference > 0 else 'behind'} {controller.name}'s; "
         "munge refuses credentials when clocks differ by 300 s. "
         "Repair: run a time service there, for example: apt install chrony. Its servers have to be in reach, "
-        "by 123/udp, and by 4460/tcp for chrony of Ubuntu 26.04 (NTS)"
+        "by 123/udp, and by 4460/tcp for chrony of Ubuntu 26.04 (NTS)",
     )
 
 

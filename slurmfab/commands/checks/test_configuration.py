@@ -14,12 +14,13 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks.applies import DoesNotApply, Drifted
-from slurmfab.commands.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade, need_files
+from slurmfab.commands.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade, need_files, texts
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.munge import need_munged
 from slurmfab.commands.checks.slurm import Slurm, need_answer
 from slurmfab.commands.checks.wanted import FILES, deploy, files, scripts_around_jobs, site_files
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE, OLDER_FILE
+from slurmfab.core.impact.slurm_diff import NODE_LINE, SETTING, TEXT, differences
 from slurmfab.core.plan.phases import scripts
 from slurmfab.on_hosts.agent.client import commands
 from slurmfab.on_hosts.agent.client.commands import update_partition
@@ -48,6 +49,23 @@ SHARED = (
 )
 """Prints where each of these names (an argument) leads from the shared directory and from Slurm's directory."""
 
+
+WAYS = {
+    *("slurmctldhost", "slurmctldport", "slurmctldaddr", "controlmachine", "controladdr", "backupcontroller"),
+    *(
+        "backupaddr",
+        "slurmdport",
+        "port",
+        "nodeaddr",
+        "nodehostname",
+        "authtype",
+        "authinfo",
+        "credtype",
+        "clustername",
+    ),
+    *("communicationparameters", "slurmuser", ""),
+}
+"""The keys by which Slurm's daemons and commands find and believe one another."""
 
 SCRIPTS = (
     f"for path in $(echo %s) {scripts.SCRIPTS.format('prolog')}/* {scripts.SCRIPTS.format('epilog')}/*; do "
@@ -92,7 +110,8 @@ def test_files_are_the_controllers(
     )
     if wrong:
         repair = f"correct it on {other.name} (keep_files)" if cluster.keep_files else deploy(other.name)
-        raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {repair}")
+        sign = "ways" if OWN in theirs else sign_of_texts(texts(other), texts(controller))
+        raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {repair}", sign)
 
 
 def test_files_are_no_links(host: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
@@ -154,6 +173,7 @@ def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cl
             CHANGED_FILE,
             f"{'; '.join(wrong)}: the file was edited on the host, or the cluster file was edited and not deployed. "
             f"Repair: {FAB} plan shows the difference, {FAB} deploy removes it",
+            sign_of_texts(texts(controller), wanted),
         )
 
 
@@ -220,6 +240,18 @@ def test_slurmctld_runs_with_this_file(
         "its slurm.conf matches neither the one that slurmctld has loaded nor the one on the controller's disk. "
         f"Repair: {deploy(host.name)}, or {FAB} deploy if the one on {controller.name} differs from the cluster file",
     )
+
+
+def sign_of_texts(actual: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+    """What differs between two hosts' files, as a word of `resting`."""
+    if not actual.get(MAIN):
+        return "missing"
+    found = [one for one in differences(actual, {name: wanted.get(name, "") for name in actual}) if one.kind != TEXT]
+    if not found:
+        return "words"
+    # A whole line of a node that is there in one of them alone has no key.
+    keys = {(one.name if one.kind == SETTING else one.key if one.kind == NODE_LINE else "-").lower() for one in found}
+    return "ways" if keys & WAYS else "settings"
 
 
 def hashes(host: CheckedHost) -> dict[str, str]:

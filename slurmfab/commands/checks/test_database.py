@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from slurmfab.base.paths import SLURMDBD_CONF
 from slurmfab.cluster.inventory.accounting import DATABASE_PORT
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -12,6 +14,7 @@ from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.test_daemons import assert_is_current, assert_listens
 from slurmfab.commands.checks.wanted import deploy, units_of
 from slurmfab.core.impact.drift_kinds import CHANGED_FILE
+from slurmfab.on_hosts.agent.services import database_waits as waits
 
 MODE = 0o600
 LOCAL = ("127.", "::1", "[::1]", "::ffff:127.")  # prefixes of loopback addresses
@@ -59,6 +62,16 @@ def test_mariadb_is_local(database: CheckedHost, cluster: Cluster) -> None:
         f"MariaDB listens on {' and '.join(exposed)}, which other hosts can reach. Repair: look for a bind-address in "
         f"a file that sorts after {place}, remove it, then run {deploy(database.name)}"
     )
+
+
+def test_no_query_waits_for_a_lock(database: CheckedHost, cluster: Cluster) -> None:
+    """no other session keeps slurmdbd's queries waiting in MariaDB"""
+    need_server(database, cluster)
+    if not database.service("mariadb").is_running:
+        pytest.skip(f"mariadb does not run on {database.name}.")
+    shown = database.ask("mariadb --batch --skip-column-names --execute=%s", waits.SESSIONS)
+    cause, _, repair = waits.told(waits.rows_in(shown)).partition(". To end it: ")
+    assert not cause, f"{cause}. Repair: {repair or 'see which session that is, and end it'}"
 
 
 def exposures(places: list[str], port: int) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from slurmfab.base.ip_addresses import NO_ADDRESS, Address, family, parsed
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory.cluster import Cluster
@@ -83,6 +85,26 @@ def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     repair = deploy(host.name) if cluster.hosts_file else "correct DNS or /etc/hosts"
     closed = closed_on_the_way(host, HOSTS) if wrong else ""
     assert not wrong, f"{'; '.join(wrong[:3])}{closed}. Repair: {repair}"
+    other = other_lines(host, {name: cluster.addresses.get(name, "") for name in names}) if cluster.hosts_file else []
+    told = "; ".join(f"line {number} of {HOSTS} gives {name} another address, {one}" for number, name, one in other[:3])
+    assert not other, f"{told}, which programs may take. Repair: remove the name from that line on {host.name}"
+
+
+def other_lines(host: CheckedHost, addresses: Mapping[str, str]) -> list[tuple[int, str, str]]:
+    """Lines of /etc/hosts that give one of these names another address than its own: number, name and address.
+
+    Of a name in several lines, all addresses count (getaddrinfo(3)). Loopback addresses are `misled`'s.
+    """
+    found = []
+    for number, line in enumerate(host.as_found.run(f"cat {HOSTS}").stdout.splitlines(), 1):
+        address, *names = line.partition("#")[0].split() or [""]
+        if is_numeric(address) and not is_loopback(address):
+            found += [
+                (number, name, address)
+                for name in names
+                if family(addresses.get(name, "")) == family(address) and same(addresses[name]) != same(address)
+            ]
+    return found
 
 
 def misled(name: str, address: str, found: list[str], *, is_free: bool) -> str:

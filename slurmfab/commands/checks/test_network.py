@@ -51,6 +51,21 @@ def test_node_reaches_slurmctld(node: CheckedHost, cluster: Cluster, others: Map
 
 
 @foundation
+def test_controller_reaches_slurmd(node: CheckedHost, cluster: Cluster, others: Mapping[str, CheckedHost]) -> None:
+    """the controllers can connect to slurmd on the node"""
+    starts = [name for name in cluster.controllers if name != node.name]
+    if not starts:
+        raise DoesNotApply("the node is the only controller")
+    target = Target(node.name, port(cluster, "SlurmdPort", node.name), "slurmd")
+    if not is_open(others, target, "slurmd"):
+        pytest.skip(f"slurmd does not listen on {node.name}.")
+    for start in (others[name] for name in starts if name in others):
+        # Of many nodes the first ones are tried at once, and each of the others by itself.
+        why = failures(start, cluster, ring_of(cluster, others), target).get(target)
+        assert not why, blocked(start.name, target, "slurmd", str(target.port), why or "")
+
+
+@foundation
 def test_node_is_reached_by_others(node: CheckedHost, cluster: Cluster, others: Mapping[str, CheckedHost]) -> None:
     """another host can connect to slurmd on the node"""
     if set(cluster.hosts) == {node.name}:
@@ -61,6 +76,8 @@ def test_node_is_reached_by_others(node: CheckedHost, cluster: Cluster, others: 
         pytest.skip("no other host is there to try it.")
     if not is_open(others, target, "slurmd"):
         pytest.skip(f"slurmd does not listen on {node.name}.")
+    if starts[node.name] in cluster.controllers:
+        raise DoesNotApply("the controller alone connects to it, of which another check tells")
     start = others[starts[node.name]]
     why = failures(start, cluster, starts).get(target)
     assert not why, blocked(start.name, target, "slurmd", str(target.port), why or "")
@@ -157,9 +174,13 @@ def blocked(start: str, target: Target, daemon: str, ports: str, why: str) -> st
     )
 
 
-def failures(host: CheckedHost, cluster: Cluster, ring: Mapping[str, str]) -> dict[Target, str]:
-    """The connections of a host that fail, in its words, asked once by one command."""
+def failures(
+    host: CheckedHost, cluster: Cluster, ring: Mapping[str, str], besides: Target | None = None
+) -> dict[Target, str]:
+    """The connections of a host that fail, in its words, asked once by one command; with one that may be no such."""
     targets = needed(cluster, host.name, ring)
+    if besides and besides not in targets:
+        targets = (besides,)
     if not targets:
         return {}
     places = [(one, one.address or cluster.addresses.get(one.host, one.host)) for one in targets]

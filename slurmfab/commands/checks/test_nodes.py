@@ -16,7 +16,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.inventory.slurm_settings import slurmd_parameters
 from slurmfab.commands.checks import node_state
-from slurmfab.commands.checks.applies import DoesNotApply, Drifted, foundation
+from slurmfab.commands.checks.applies import DoesNotApply, Drifted, Seen, foundation
 from slurmfab.commands.checks.daemons import age_of, last_errors
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.results import REPAIR
@@ -50,9 +50,10 @@ def test_node_takes_jobs(node: CheckedHost, slurm: Slurm) -> None:
     if complaint and node_state.has_less(record):
         if CORES.search(record.get("Reason", "")) and node.file(EFFICIENCY).exists:
             cause = complaint.partition(REPAIR)[0]
-            raise Drifted(OTHER_HARDWARE, f"{cause}{UNCOUNTED}{REPAIR}{deploy(node.name)}, which takes slurmd's count")
-        raise Drifted(OTHER_HARDWARE, complaint)
-    assert not complaint, with_errors(node, complaint)
+            complaint = f"{cause}{UNCOUNTED}{REPAIR}{deploy(node.name)}, which takes slurmd's count"
+        raise Drifted(OTHER_HARDWARE, complaint, node_state.sign(record))
+    if complaint:
+        raise Seen(node_state.sign(record), with_errors(node, complaint))
 
 
 def when_registered(slurm: Slurm, name: str) -> Mapping[str, str]:
@@ -80,7 +81,12 @@ def test_ended_jobs_are_gone(node: CheckedHost, slurm: Slurm) -> None:
     found = ended_jobs.waits((one.number for one in jobs), node.ask(ended_jobs.LOOK))
     # One of them may have ended while its node was asked.
     left = {one.number for one in slurm.ended_jobs()}
-    told = [(one, found[one.number]) for one in jobs if one.number in left]
+    again = ended_jobs.ASKED_AGAIN_SECONDS
+    told = [
+        (one, wait)
+        for one in jobs
+        if one.number in left and not ((wait := found[one.number]).is_over and one.seconds < again)
+    ]
     named = "; ".join(f"{one.text}, still holds the node: {wait.text}" for one, wait in told[:MOST_NAMED])
     more = f"; and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
     assert not told, f"{named}{more}. Repair: {'; '.join(dict.fromkeys(wait.repair for _, wait in told[:MOST_NAMED]))}"

@@ -9,12 +9,12 @@ from slurmfab.base.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD
 from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.lock import Lock
 from slurmfab.cluster.slurm.platform import Manager, wanted
-from slurmfab.commands.checks.applies import DoesNotApply, foundation
+from slurmfab.commands.checks.applies import DoesNotApply, Seen, foundation
 from slurmfab.commands.checks.hand_made import need_files
 from slurmfab.commands.checks.hosts import CheckedHost
 from slurmfab.commands.checks.release import Remark
-from slurmfab.commands.checks.system import Room, munge_socket, room, system
-from slurmfab.commands.checks.wanted import deploy, spool_directory
+from slurmfab.commands.checks.system import DATABASE, Room, munge_socket, room, system
+from slurmfab.commands.checks.wanted import deploy, spool_directory, units_of
 from slurmfab.core.plan.directories import logs_owner
 from slurmfab.on_hosts.agent.core.listing import first_of
 
@@ -51,11 +51,13 @@ VARIABLES = (
 
 SLURM_CONF = f"{SLURM_DIRECTORY}/slurm.conf"
 
+OF_DAEMON = {SLURM_LOGS: "slurmctld", SLURMD_LOGS: "slurmd", SLURM_SPOOL: "slurmd", DATABASE: "mariadb"}
 NEEDS = {
     "/run": "systemd, munged and slurmd keep sockets and pids there",
     SLURM_DIRECTORY: "slurm.conf is replaced there",
     SLURM_LOGS: "Slurm's daemons write their logs there, and do not start without",
     SLURMD_LOGS: "slurmd writes its log there",
+    DATABASE: "MariaDB keeps Slurm's records there, and takes no more of them",
     SLURM_SPOOL: "slurmd writes each job's script and credential there, and drains the node if it cannot",
 }
 """What the directories of Slurm are for; another one is slurmctld's state."""
@@ -93,6 +95,7 @@ def test_file_systems_have_room(host: CheckedHost, cluster: Cluster, lock: Lock)
     unused = {SLURM_SPOOL, spool} - ({spool} if "compute" in roles else set())
     needs = {**NEEDS, spool: NEEDS[SLURM_SPOOL]}
     unused |= set() if "controller" in roles else {cluster.state_directory}
+    unused |= set() if "mariadb" in units_of(cluster, host.name) else {DATABASE}
     unused |= {SLURM_LOGS} if logs_owner(cluster, host.name) == "root" else set()
     full = {directory: room for directory, room in system(host).rooms if room.is_full and directory not in unused}
     state = "slurmctld writes its jobs and nodes there, and stops if it cannot"
@@ -102,7 +105,14 @@ def test_file_systems_have_room(host: CheckedHost, cluster: Cluster, lock: Lock)
         for directory, room in full.items()
     ]
     mounts = " ".join(dict.fromkeys(room.mount for room in full.values()))
-    assert not wrong, f"{'; '.join(wrong)}. Repair: remove what fills it: du -xah {mounts} | sort -h | tail"
+    if wrong:
+        # Which daemons that stops; of several, or of one that all need, all.
+        daemons = {**OF_DAEMON, spool: "slurmd", cluster.state_directory: "slurmctld"}
+        whose = {daemons.get(directory, "") for directory in full}
+        sign = whose.pop() if len(whose) == 1 else ""
+        raise Seen(
+            sign or "all", f"{'; '.join(wrong)}. Repair: remove what fills it: du -xah {mounts} | sort -h | tail"
+        )
 
 
 def test_packages_are_whole(host: CheckedHost, cluster: Cluster) -> None:

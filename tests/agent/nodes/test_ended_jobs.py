@@ -55,5 +55,5 @@ def test_what_a_job_waits_for_is_what_its_node_shows(shown: str, text: str, repa
 
 def test_jobs_are_late_a_minute_after_their_end_and_lines_of_others_are_left_out() -> None:
     shown = "5|5|ann|1000|n[1-2]|\n6|6_1|bob|1050|n3|\nx|7|eve|900|n1|\n8|8|eve|Unknown|n1|\n9|9|\n"
-    assert [(one.number, one.node_list) for one in late(shown, 1070.0)] == [(5, "n[1-2]")]
+    assert [(one.number, one.node_list, one.seconds) for one in late(shown, 1070.0)] == [(5, "n[1-2]", 70.0)]
     assert [one.id for one in late(shown, 1111.0)] == ["5", "6_1"]

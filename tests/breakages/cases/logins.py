@@ -27,4 +27,26 @@ ROWS = (
         plan=("This account is currently not available",),
         deploy=Told(words=("This account is currently not available",), repair="usermod --shell /bin/bash root"),
     ),
+    Breakage(
+        name="roots-password-expired",
+        what="root's password has to be changed (`chage --lastday 0`), and sshd lets root in to do only that",
+        breaks="chage --lastday 0 root",
+        check=("the password or the account of the login user has expired there", "chage --maxdays -1"),
+        plan=("the password or the account of the login user has expired there",),
+        deploy=Told(
+            words=("the password or the account of the login user has expired there", "passwd USER"),
+            repair="chage --lastday $(date +%F) root",
+        ),
+    ),
+    Breakage(
+        name="root-may-open-no-files",
+        what="a limit leaves root's logins no file descriptors (`nofile` in /etc/security/limits.conf)",
+        breaks="cp -a /etc/security/limits.conf /root/limits.conf; echo 'root - nofile 3' >>/etc/security/limits.conf",
+        check=("sshd there took the login and then closed the connection", "/etc/security/limits.conf"),
+        plan=("sshd there took the login and then closed the connection",),
+        deploy=Told(
+            words=("a limit of the login user is too low (nofile, nproc",),
+            repair="mv /root/limits.conf /etc/security/limits.conf",
+        ),
+    ),
 )

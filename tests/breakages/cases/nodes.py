@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Mended, Told
+from breakage import Breakage, Checked, Mended, Told
 
 SLURMCTLD_STARTS_ANEW = "test -e /run/nodes-{0} || {{ touch /run/nodes-{0} && systemctl restart slurmctld; }}"
 """Text for `sh -c` that restarts slurmctld once, so that it notices at once what it would notice within minutes."""
+
+FROM_SLURMD_TO_THE_CONTROLLER = "to $(getent ahostsv4 ctl | sed -n '1s/ .*//p') ipproto 6 sport 6818 blackhole"
 
 ROWS = (
     Breakage(
@@ -45,6 +47,20 @@ ROWS = (
             # slurmctld asks silent nodes every 100 s; a slurmd that starts registers at once.
             repair="ip rule del ipproto 6 sport 6818 blackhole && systemctl restart slurmd",
         ),
+    ),
+    Breakage(
+        name="controllers-way-dropped-beside-a-comment",
+        what="a firewall drops what slurmd sends to the controller alone, and a comment was left in slurm.conf",
+        breaks=f"echo '# left by hand' >>/etc/slurm/slurm.conf; ip rule add {FROM_SLURMD_TO_THE_CONTROLLER}",
+        check=(
+            "ctl cannot connect to slurmd on n1, port 6818",
+            "let the cluster's hosts reach TCP port 6818 on n1",
+            # The comment explains nothing else.
+            "1 more, because of this: configuration: slurm.conf is the one that slurmctld has loaded (n1)",
+        ),
+        plan=("slurm.conf",),
+        # slurmctld asks silent nodes every 100 s; a slurmd that starts registers at once.
+        deploy=Checked(repair=f"ip rule del {FROM_SLURMD_TO_THE_CONTROLLER} && systemctl restart slurmd"),
     ),
     Breakage(
         name="both-ports-dropped",

@@ -44,4 +44,11 @@ ROWS = (
         check=("/etc/environment sets SLURM_CONF=/opt/slurm.conf",),
         deploy=Checked("mv /etc/environment.usual /etc/environment"),
     ),
+    Breakage(
+        name="another-address-in-hosts",
+        what="a line of /etc/hosts gives a node another address beside its own",
+        breaks="sed -i '1i 10.99.99.99 n2' /etc/hosts",
+        check=("line 1 of /etc/hosts gives n2 another address, 10.99.99.99", "remove the name from that line on n1"),
+        deploy=Checked("sed -i 1d /etc/hosts"),
+    ),
 )

@@ -58,6 +58,7 @@ def test_connections_are_tried_at_the_same_time_by_address() -> None:
     [
         pytest.param("n2", "n1 6818 124 ", "n2 cannot connect to slurmd on n1, port 6818 (no answer", id="silent"),
         pytest.param("n2", "n1 6818 1 No route to host", "(No route to host): a firewall", id="rejected"),
+        pytest.param("ctl", "n1 6818 124 ", "ctl cannot connect to slurmd on n1, port 6818", id="from-the-controller"),
         pytest.param("n1", "ctl 6817 124 ", "n1 cannot connect to slurmctld on ctl, port 6817", id="slurmctld"),
         pytest.param("n1", "ctl 6817 0 ", "", id="open"),
     ],
@@ -93,7 +94,7 @@ def test_a_slurmd_that_does_not_run_is_no_firewall(look: Look, shells: dict) -> 
     shells["n2"].rules[TRY] = "ctl 6817 0 \nn1 6818 1 Connection refused\n"
     verdict = look("network")
     assert verdict.having("failed") == ()
-    assert [result.host for result in verdict.having("not run")] == ["n1"]
+    assert [result.host for result in verdict.having("not run")] == ["n1", "n1"]  # from ctl, and from n2
 
 
 RULES = """table inet slurmfab {

@@ -13,6 +13,8 @@ from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 PROGRAM = "sacctmgr"
 SACCTMGR_TIMEOUT = 300.0  # seconds that one command may take: deleting an account with a long history takes that long
 
+SOON = 15.0  # after so many seconds without an answer to a question it is looked what slurmdbd waits for
+
 NO_ANSWER = (
     "Connection refused",
     "Connection timed out",
@@ -62,9 +64,20 @@ class Sacctmgr:
     def output(self, argv: Sequence[str]) -> bytes:
         """The same as bytes."""
         command = [PROGRAM, *argv]
-        done = self.context.run(
-            command, seconds=SACCTMGR_TIMEOUT, env={"SLURM_CONF": self.path} if self.directory else {}
-        )
+        env = {"SLURM_CONF": self.path} if self.directory else {}
+        try:
+            # A question may be asked twice, so that a locked table is told soon.
+            done = self.context.run(command, seconds=SOON if "show" in argv else SACCTMGR_TIMEOUT, env=env)
+        except ResourceFailed as error:
+            if "did not end within" not in str(error):
+                raise
+            from slurmfab.on_hosts.agent.services import database_waits  # most runs wait for nothing
+
+            why = database_waits.of_database(self.context)
+            if why or "show" not in argv:
+                told = "no answer to %s" % PROGRAM
+                raise ResourceFailed(ADVICE % (told, "It waits: %s. " % why if why else "")) from error
+            done = self.context.run(command, seconds=SACCTMGR_TIMEOUT, env=env)
         if done.returncode != 0:
             output, errors = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
             raise ResourceFailed(explain_failure(command, output, errors, self.context))

@@ -14,6 +14,7 @@ from slurmfab.on_hosts.agent.client.amounts import number_of
 from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.nodes.lost_jobs import clock, seconds_of
 
+ASKED_AGAIN_SECONDS = 300.0  # within which slurmctld asks again a slurmd that it has not reached
 LATE_SECONDS = 60.0  # after the end of a job; its processes get KillWait to end, which is 30 s
 
 LOOK = (
@@ -39,6 +40,7 @@ class Ended(NamedTuple):
     user: str
     at: float  # its end, in seconds since 1970
     node_list: str  # the nodes that it still has, as a hostlist
+    seconds: float  # since then
 
     @property
     def text(self) -> str:
@@ -68,12 +70,15 @@ class Wait(NamedTuple):
 
     text: str
     repair: str
+    is_over: bool = (
+        False  # whether nothing of it is left there, so that slurmctld gives the node free some minutes later
+    )
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, List[str]]:
     """What each of `jobs`, numbers of jobs that have ended, waits for on this node, and its repair."""
     shown = context.must(("sh", "-c", LOOK), seconds=_SECONDS)
-    return {str(number): list(wait) for number, wait in waits(request["jobs"], shown).items()}
+    return {str(number): [wait.text, wait.repair] for number, wait in waits(request["jobs"], shown).items()}
 
 
 def late(shown: str, now: float) -> List[Ended]:
@@ -86,7 +91,7 @@ def late(shown: str, now: float) -> List[Ended]:
         number, ident, user, end, nodes = values[:-1]
         at = seconds_of(end)
         if number_of(number) is not None and at is not None and now - at > LATE_SECONDS:
-            found.append(Ended(int(number), ident, user, at, nodes))
+            found.append(Ended(int(number), ident, user, at, nodes, now - at))
     return found
 
 
@@ -129,6 +134,7 @@ def _wait(number: int, processes: Dict[int, Process], scripts: Iterable[int]) ->
     return Wait(
         "nothing of it runs there any more, and slurmctld has not heard of that",
         "wait some minutes, for slurmctld asks again; if slurmd does not answer it, see the other checks of the node",
+        is_over=True,
     )
 
 
