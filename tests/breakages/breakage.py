@@ -35,7 +35,7 @@ class Mended:
 
 @dataclass(frozen=True)
 class Told:
-    """`deploy` does not repair it, says why, and recommends something that does.
+    """`deploy` does not repair it, says why, and recommends something that does; so do checks and plans after it.
 
     Args:
         words: what the output of `deploy` has to contain; the recommended repair is among them as far as it is a text.

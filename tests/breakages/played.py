@@ -18,6 +18,12 @@ DATABASE = "database: ctl\n"
 DEPLOY = re.compile(r"^\s+repair: \S+ deploy(?: --hosts \S+)?$", re.MULTILINE)
 """A repair that is `deploy` and nothing else, as check-cluster names it."""
 
+PLANNED = re.compile(r"^Next: \S+ deploy\b", re.MULTILINE)
+"""That a plan recommends a deployment."""
+
+FAILED_GROUP = re.compile(r"^FAILED +([\w-]+):", re.MULTILINE)
+"""The group of a check that failed."""
+
 NO_CHANGE = ": nothing changed on "
 """How the summary of a run tells that it changed nothing."""
 
@@ -97,7 +103,7 @@ class BrokenCluster:
 
     def play(self, row: Breakage, result: Result) -> None:
         """Break a host, and follow what check-cluster, plan and deploy make of it."""
-        hosts, text = self.ready(), ""
+        hosts, text, again = self.ready(), "", ("check-cluster",)
         hosts.on(row.host, row.breaks)
         if row.shows:
             eventually(lambda: succeeds(hosts, row.shows), f"ctl: {row.shows}")
@@ -108,21 +114,34 @@ class BrokenCluster:
             assert result.found, f"check-cluster found nothing: {text}"
             result.named = holds(text, row.check)
             assert result.named, f"check-cluster does not say {row.check}: {text}"
+            again = ("check-cluster", *only, "--only", ",".join(dict.fromkeys(FAILED_GROUP.findall(text))))
         says_deploy = bool(row.check and DEPLOY.search(text))
         names_deploy = "deploy" in "".join(line for line in text.splitlines() if "repair: " in line)
         assert names_deploy or not (row.check and isinstance(row.deploy, Mended)), f"no repair is deploy: {text}"
         code, text = self.said("plan")
         assert holds(text, row.plan), f"plan does not say {row.plan}: exit code {code}: {text}"
         result.found, result.named = result.found or code != 0, result.named or bool(row.plan)
-        self.repaired(row, result, says_deploy=says_deploy)
+        self.repaired(row, result, again, says_deploy=says_deploy)
         self.rests()
+        if row.check and not isinstance(row.deploy, Checked):
 
-    def repaired(self, row: Breakage, result: Result, *, says_deploy: bool) -> None:
+            def is_content() -> bool:
+                nonlocal text
+                code, text = self.said(*again)
+                return code == 0 or not holds(text, row.check)
+
+            # sshd, which has refused logins, refuses others from the same host for some seconds.
+            eventually(is_content, lambda: f"after the repair the same words come again: {text}", 30)
+
+    def repaired(self, row: Breakage, result: Result, again: tuple[str, ...], *, says_deploy: bool) -> None:
         """What deploy does, and the recommended repair if it does not mend.
+
+        After a deployment that does not mend, neither a check nor a plan recommends another one before that repair.
 
         Args:
             row: what was broken.
             result: gains what became of it.
+            again: the command that makes the checks again that found it.
             says_deploy: whether a check named `deploy` alone as its repair.
         """
         code, text = self.said("deploy", *row.deploys)
@@ -141,6 +160,10 @@ class BrokenCluster:
         if isinstance(row.deploy, Mended):
             result.mended = True
             return
+        _, text = self.said(*again) if row.check else (0, "")
+        assert not DEPLOY.search(text), f"the repair of a check is what has just failed: {text}"
+        _, text = self.said("plan")
+        assert not PLANNED.search(text), f"a plan recommends what has just failed: {text}"
         self.follow(row.host, row.deploy)
         code, text = self.said("deploy")
         assert code == 0, f"deploy after the recommended repair: exit code {code}: {text}"

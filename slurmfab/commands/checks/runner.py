@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,8 @@ from slurmfab.commands.checks.display import Display
 from slurmfab.commands.checks.hosts import Opener, opener_of
 from slurmfab.commands.checks.kept import CheckRun
 from slurmfab.commands.checks.resting import with_causes
-from slurmfab.commands.checks.results import Result, Verdict, as_case
-from slurmfab.core.engine import missing_lock, session
+from slurmfab.commands.checks.results import FAILED, Result, Verdict, as_case
+from slurmfab.core.engine import missing_lock, retry, session
 
 if TYPE_CHECKING:
     from slurmfab.commands.checks.plugin import Checks
@@ -188,11 +189,25 @@ def verify(
             if checks.slurm:
                 with contextlib.suppress(SlurmfabError):
                     checks.slurm.cancel()
-    results = with_causes(checks.results.values(), known.cluster.controller)
+    results = after_failures(known.path, with_causes(checks.results.values(), known.cluster.controller))
     if junit:
         cases = map(as_case, checks.results, results)
         atomic_file.write(junit, as_xml("check-cluster", cases, time.monotonic() - begin), through_link=True)
     return Verdict(known.cluster.name, results, time.monotonic() - begin)
+
+
+def after_failures(path: Path, results: Sequence[Result]) -> tuple[Result, ...]:
+    """The results; a repair that is a deployment comes after what made the last one fail on the same host."""
+    deploys = [one for one in results if one.outcome == FAILED and f"{FAB} deploy" in one.repair]
+    failed = retry.last_failures(path, {one.host for one in deploys}) if deploys else {}
+    return tuple(
+        replace(
+            one, repair=f"first what made the deployment of {there.when} fail there ({there.why}); then {one.repair}"
+        )
+        if one in deploys and (there := failed.get(one.host))
+        else one
+        for one in results
+    )
 
 
 def run_checks(known: Inventory, checks: Checks) -> None:

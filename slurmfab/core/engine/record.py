@@ -23,7 +23,7 @@ from slurmfab.base.errors import BrokenFile, InputError
 from slurmfab.base.exit_codes import DONE
 from slurmfab.base.json_output import as_json
 from slurmfab.cluster.inventory import loading, shared_files
-from slurmfab.core.engine.report import Mark, Step
+from slurmfab.core.engine.report import NOT_DEPLOYING, Mark, Step
 from slurmfab.core.engine.run import Run
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def begin(run: Run) -> None:
 def finish(run: Run, error: str = "") -> None:
     """Write the record of a run that has ended, and remove the oldest records.
 
-    A run without any effect gets no record, unless it shows that an interrupted run left nothing undone. Raises
-    InputError if the record cannot be written.
+    A run without any effect gets no record, unless it shows that one which was interrupted or failed left nothing
+    undone. Raises InputError if the record cannot be written.
     """
     if not (run.steps or run.failed_hosts or completes_interrupted(run)):
         atomic_file.remove(path_of(run))
@@ -130,15 +130,22 @@ def finish(run: Run, error: str = "") -> None:
 
 
 def completes_interrupted(run: Run) -> bool:
-    """Whether the run before was interrupted, and this one brought all hosts to the wanted state or found them so."""
-    if run.options.command not in CONVERGING or run.options.only or set(run.hosts) != set(run.inventory.cluster.hosts):
+    """Whether the deployment before was interrupted or failed, and this one brought its hosts to the wanted state."""
+    if run.options.command not in CONVERGING or run.options.only:
         return False
-    there = atomic_file.kept(directory(run.inventory.path), run.inventory.path)
-    before = [path for path in there if path != path_of(run)][-1:]
-    try:
-        return any(stored(path, run.inventory.path).state == UNFINISHED for path in before)
-    except (OSError, BrokenFile):
-        return False
+    for path in reversed(atomic_file.kept(directory(run.inventory.path), run.inventory.path)):
+        if path == path_of(run):
+            continue
+        try:
+            one = stored(path, run.inventory.path)
+        except (OSError, BrokenFile):
+            return False
+        if one.command in NOT_DEPLOYING:
+            continue
+        if one.state == UNFINISHED:
+            return set(run.hosts) == set(run.inventory.cluster.hosts)
+        return bool(one.error or one.exit_code) and not set(run.hosts).isdisjoint(one.hosts)
+    return False
 
 
 def completes_first(run: Run) -> bool:

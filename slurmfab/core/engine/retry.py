@@ -1,19 +1,32 @@
-"""`deploy --retry-failed`: the hosts on which earlier runs failed, from the records of these runs."""
+"""How earlier deployments ended on hosts, from their records: what `--retry-failed` is about, and what to do first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from slurmfab.base.errors import InputError
-from slurmfab.base.hostlist import fold
+from slurmfab.base import atomic_file
+from slurmfab.base.errors import BrokenFile, InputError
+from slurmfab.base.folding import fold_lines
+from slurmfab.base.hostlist import fold, shell_word
+from slurmfab.base.program_name import FAB
+from slurmfab.base.terminal import in_one_line
 from slurmfab.core.engine import record
 from slurmfab.core.engine.report import NOT_DEPLOYING
+from slurmfab.on_hosts.agent.core.resource import FAILED, WOULD_CHANGE
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.loading import Inventory
     from slurmfab.core.engine.record import Record
+    from slurmfab.core.engine.report import Report
 
+
+MOST_RECORDS = 5  # so many records, from the newest on, are looked through for the last deployment of each host
+
+NUMBER = re.compile(r"\d+")
 
 NODES = "nodes"  # name of the phase in which slurmctld is asked, on the controller, whether nodes are ready
 
@@ -79,3 +92,82 @@ def is_new(known: Inventory, host: str) -> bool:
     if pinned is None or not pinned.public_key:
         return True
     return "compute" in known.cluster.roles(host) and pinned.hardware is None
+
+
+class Failure(NamedTuple):
+    """How the last deployment of a host failed there."""
+
+    when: str  # when it began, such as `2026-11-29 15:20`
+    whys: Mapping[str, str]  # the messages by resource; by an empty text where the host or the run was given up
+
+    @property
+    def why(self) -> str:
+        """The messages in a line."""
+        told = [f"{name}: {why}" if name else why for name, why in self.whys.items()]
+        return in_one_line("; ".join(one.rstrip(".") for one in told))
+
+
+def last_failures(path: Path, hosts: Iterable[str], *, but: str = "") -> dict[str, Failure]:
+    """The failures of hosts whose last deployment failed there; `but`: the ID of a run that does not count."""
+    left, found = set(hosts), dict[str, Failure]()
+    for file in list(reversed(atomic_file.kept(record.directory(path), path)))[:MOST_RECORDS]:
+        if not left:
+            break
+        with suppress(OSError, BrokenFile):
+            one = record.record_from(record.stored(file, path), file.stem) if file.stem != but else None
+            if one is None or one.command in NOT_DEPLOYING or one.only or one.ended is None:
+                continue
+            when = one.begun.astimezone().strftime("%Y-%m-%d %H:%M")
+            for host in left.intersection(one.hosts):
+                left.remove(host)
+                outcomes = [outcome for step in one.steps if step.host == host for outcome in step.outcomes]
+                whys = {outcome.id: outcome.message for outcome in outcomes if outcome.status == FAILED}
+                if not whys and (why := one.lost.get(host) or one.error):
+                    whys = {"": why}
+                if whys:
+                    found[host] = Failure(when, whys)
+    return found
+
+
+def repeated(path: Path, report: Report, run: str) -> str:
+    """That hosts failed for the reason of their deployment before, and what to look at instead; empty if none did.
+
+    `run`: the ID of the run of the report. Numbers in a reason, such as process IDs, do not tell it from another.
+    """
+    now = dict[str, set[str]]()
+    for step in report.steps:
+        whys = {NUMBER.sub("", f"{one.id}: {one.message}") for one in step.with_status(FAILED)}
+        now.setdefault(step.host, set()).update(whys)
+    for host, why in report.reasons.items():
+        now.setdefault(host, {NUMBER.sub("", f": {why}")})
+    before = last_failures(path, [host for host, whys in now.items() if whys], but=run)
+    same = {
+        host: one.when
+        for host, one in before.items()
+        if now[host] & {NUMBER.sub("", f"{name}: {why}") for name, why in one.whys.items()}
+    }
+    if not same:
+        return ""
+    hosts = shell_word(same)
+    return (
+        f"{fold(same)}: the deployment of {max(same.values())} failed for the same reason, so another one will not "
+        f"help before that has changed. More about it: {FAB} logs {hosts}; {FAB} check-cluster --hosts {hosts}."
+    )
+
+
+def after_failures(path: Path, report: Report) -> str:
+    """What to do before a planned deployment, whose last one failed at what it would change now; or empty."""
+    would = [(step.host, one) for step in report.steps for one in step.with_status(WOULD_CHANGE)]
+    planned = {(host, one.id) for host, one in would}
+    # What the controller says of other hosts, such as nodes that are not ready, has failed on these (`apart`).
+    planned |= {
+        (change.name, f"{one.id.partition(':')[0]}:{change.name}") for _, one in would for change in one.changes
+    }
+    before = last_failures(path, {host for host, _ in planned})
+    told = [
+        (host, f"{name}: {why}")
+        for host, one in before.items()
+        for name, why in one.whys.items()
+        if (host, name) in planned
+    ]
+    return "\n".join(["Next: first what made the last deployment fail at that:", *fold_lines(told)]) if told else ""

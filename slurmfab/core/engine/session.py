@@ -17,7 +17,7 @@ from slurmfab.base.json_output import as_json
 from slurmfab.base.program_name import FAB
 from slurmfab.base.terminal import write
 from slurmfab.cluster.inventory.loading import Inventory
-from slurmfab.core.engine import file_writing, missing_lock, record
+from slurmfab.core.engine import file_writing, missing_lock, record, retry
 from slurmfab.core.engine.progress import Progress
 from slurmfab.core.engine.report import Report, failures
 from slurmfab.core.engine.run import HostRepositories, PackageSource, Run, RunHooks, RunOptions
@@ -81,8 +81,10 @@ def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
     except SlurmfabError as error:
         keep_lock_copy(run)
         run.end_early(error)
-        finish(run, output, str(error))
+        report = finish(run, output, str(error))
         print_failures(run)
+        if again := retry.repeated(run.inventory.path, report, run.id):
+            run.progress.line(again)
         raise
     except BaseException:
         run.update_record()
@@ -91,7 +93,9 @@ def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
         run.progress.end()
         run.transport.close()
     report = finish(run, output)
-    write("\n".join(filter(None, (summary(report), next_step(report, run.inventory.path)))), output.stream)
+    path = run.inventory.path
+    again = retry.repeated(path, report, run.id)
+    write("\n".join(filter(None, (summary(report), again, next_step(report, path)))), output.stream)
     return report.exit_code
 
 

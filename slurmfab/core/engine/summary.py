@@ -9,6 +9,7 @@ from slurmfab.base.exit_codes import DONE
 from slurmfab.base.hostlist import fold
 from slurmfab.base.program_name import FAB
 from slurmfab.cluster.inventory import loading
+from slurmfab.core.engine import retry
 from slurmfab.core.engine.report import NOT_DEPLOYING, UNKNOWN, USER_JOBS, Report, failures
 from slurmfab.core.impact.approvals import DeployOptions
 from slurmfab.on_hosts.agent.core.resource import CHANGED, WOULD_CHANGE
@@ -77,6 +78,8 @@ def after_plan(report: Report, options: DeployOptions, path: Path) -> str:
         return "Next: fix the cause, then plan again."
     if not report.count(WOULD_CHANGE) or report.forecast.disruptions:
         return ""
+    if first := retry.after_failures(path, report):
+        return first
     arguments = ["deploy", *(["--hosts", shlex.quote(options.hosts)] if options.hosts else [])]
     arguments += ["--only", ",".join(report.only)] if report.only else []
     arguments += ["--move-ids"] if options.approvals.move_ids else []

@@ -97,7 +97,7 @@ ROWS = (
         breaks="timeout 30 sh -c 'until usermod --uid 64999 slurm; do sleep 0.2; done'",
         check=("slurm has UID and GID 64999", "deploy --move-ids"),
         plan=("user slurm has UID 64999 there", "--move-ids"),
-        deploy=Told(("user slurm has UID 64999 there", "--move-ids"), repair="fab deploy --move-ids", exit_code=1),
+        deploy=Told(("user slurm has UID 64999 there", "--move-ids"), repair="fab deploy --move-ids"),
     ),
     Breakage(
         name="slurm-gid-changed",
@@ -105,7 +105,7 @@ ROWS = (
         breaks="groupmod --gid 64999 slurm",
         check=("64999", "deploy --move-ids"),
         plan=("64999", "--move-ids"),
-        deploy=Told(("64999", "--move-ids"), repair="fab deploy --move-ids", exit_code=1),
+        deploy=Told(("64999", "--move-ids"), repair="fab deploy --move-ids"),
     ),
     Breakage(
         name="authorized-keys-of-root",

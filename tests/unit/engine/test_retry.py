@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from slurmfab.cluster.inventory.loading import Inventory
 from slurmfab.cluster.inventory.lock import HostLock, Lock
 from slurmfab.core.engine import commands, record, retry
 from slurmfab.core.engine.record import Record
-from slurmfab.core.engine.report import Step
+from slurmfab.core.engine.report import Report, Step
 from slurmfab.core.engine.run import Run
 from slurmfab.core.engine.session import Output
 from slurmfab.core.impact.approvals import DeployOptions
@@ -183,3 +183,25 @@ def test_a_host_is_new_while_the_lock_lacks_its_key_or_its_hardware(
 ) -> None:
     known = Inventory(cluster(), Lock(hosts={host: lock} if lock else {}), Path("lab.yaml"))
     assert retry.is_new(known, host) is is_new
+
+
+def reported(status: str, name: str = "service:slurmd", message: str = "") -> Report:
+    """The report of a run with one resource of n2."""
+    return Report("plan", "lab", HOSTS, (Step("slurmd", "n2", (Outcome(name, status, message=message),)),), {}, 1.0)
+
+
+def test_what_a_deployment_failed_at_comes_before_the_next_one_until_one_succeeds(tmp_path: Path) -> None:
+    run = run_of(known(tmp_path))
+    run.record_steps(Step("slurmd", "n2", (Outcome("service:slurmd", "failed", message="fatal: no plugin (7)"),)))
+    record.finish(run)
+    path, would = run.inventory.path, reported("would change")
+    assert "first what made the last deployment fail" in retry.after_failures(path, would)
+    assert "n2: service:slurmd: fatal: no plugin (7)" in retry.after_failures(path, would)
+    assert retry.after_failures(path, reported("would change", "file:/etc/hosts")) == ""
+    again = reported("failed", message="fatal: no plugin (8)")
+    assert "n2: the deployment of " in retry.repeated(path, again, "this one")
+    assert retry.repeated(path, again, run.id) == "", "it is the run itself"
+    assert retry.repeated(path, reported("failed", message="fatal: no file"), "this one") == ""
+    better = run_over(FakeHosts({}), cluster(), path=path, started=run.started + timedelta(minutes=1))
+    record.finish(better)  # with nothing changed
+    assert (retry.after_failures(path, would), retry.repeated(path, again, "this one")) == ("", "")
