@@ -385,11 +385,12 @@ OF_CONTAINERS = (
     ),
     Falsified(
         "mpi.mpi_program_runs",
-        "n2",
+        "ctl",
         "Open MPI is set to a way of messages that is not there",
-        "echo 'pml = none-such' >>/etc/openmpi/openmpi-mca-params.conf",
+        r"printf '\npml = none-such\n' >>/etc/openmpi/openmpi-mca-params.conf",
         "sed -i /none-such/d /etc/openmpi/openmpi-mca-params.conf",
         "an MPI program on n[1-2]",
+        at="n2",
     ),
     Falsified(
         "containers.srun_starts_containers",

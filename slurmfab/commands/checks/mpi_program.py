@@ -11,6 +11,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.slurm_settings import setting
 from slurmfab.commands.checks.wanted import deploy
 
+TOGETHER = "--kill-on-bad-exit=1"  # option of srun: where one task has failed, the others would wait for it
 MEMORY = 512  # MiB for each task: a compiler or Python, and the buffers of MPI
 
 RING_IN_C = """\
@@ -94,7 +95,9 @@ elif test -n "$PMIX_RANK" && python3 -c 'import ctypes; ctypes.CDLL("libpmix.so.
 elif test -z "$PMIX_RANK" && python3 -c 'import ctypes; ctypes.CDLL("libpmi2.so.0")' 2>/dev/null; then
     python3 -c {shlex.quote(MEETING_BY_PMI2)}
 fi
-echo "ended=$?"
+code=$?
+echo "ended=$code"
+exit $code
 """
 """What each task runs: it prints the rank that srun gave it, and takes part in the ring where there is an MPI.
 
@@ -118,7 +121,9 @@ def met(cluster: Cluster, nodes: Sequence[str], option: str, printed: str) -> st
         f"srun {option} gave the ranks {', '.join(ranks) or 'none'}. Repair: see {log}"
     )
     failed = set(re.findall(r"^ended=(\d+)$", printed, re.MULTILINE)) != {"0"}
-    said = next((line for line in words if "ERROR" in line), (words or ["it printed nothing"])[-1]).rstrip(".")
+    said = next(
+        (line for line in words if re.search(r"\berror\b", line, re.IGNORECASE)), (words or ["it printed nothing"])[-1]
+    ).rstrip(".")
     containers = setting(cluster.slurm_conf, "JobContainerType") or setting(cluster.slurm_conf, "NamespaceType")
     if failed and "PMIX" in said and (cluster.private_tmp or "tmpfs" in containers):
         own = setting(cluster.slurm_conf, "TaskProlog")

@@ -6,7 +6,7 @@ from slurmfab.cluster.inventory.cluster import Cluster
 from slurmfab.cluster.inventory.own_jobs import NOBODY
 from slurmfab.commands.checks.applies import DoesNotApply
 from slurmfab.commands.checks.hosts import CheckedHost
-from slurmfab.commands.checks.mpi_program import MEMORY, TASK, met
+from slurmfab.commands.checks.mpi_program import MEMORY, TASK, TOGETHER, met
 from slurmfab.commands.checks.slurm import Slurm
 from slurmfab.commands.checks.test_jobs import widest_partition
 from slurmfab.commands.checks.wanted import deploy
@@ -50,7 +50,7 @@ def test_mpi_program_runs(mpi_controller: CheckedHost, slurm: Slurm, cluster: Cl
     sender = Slurm(mpi_controller, cluster, user=who.name, sender=who.command) if who and who.name != NOBODY else slurm
     option = f"--mpi={cluster.mpi.kind}"
     try:
-        done = sender.run(pair, TASK, memory=MEMORY, options=(option,))
+        done = sender.run(pair, TASK, memory=MEMORY, options=(option, TOGETHER))
     finally:
         sender.cancel()
     met(cluster, pair, option, f"{done.stdout}{done.stderr}")

@@ -10,7 +10,7 @@ import pytest
 
 from slurmfab.cluster.slurm.oci import bundle_config
 from slurmfab.cluster.slurm.versions import SlurmVersion
-from slurmfab.commands.checks.mpi_program import MEMORY, TASK, met
+from slurmfab.commands.checks.mpi_program import MEMORY, TASK, TOGETHER, met
 from slurmfab.commands.quickcheck.basics import pair_of
 from slurmfab.commands.quickcheck.bench import Bench, memory_for
 
@@ -88,5 +88,5 @@ def memory_of(bench: Bench, pair: tuple[str, ...]) -> int:
 
 def ring(bench: Bench, pair: tuple[str, ...], task: str, options: tuple[str, ...]) -> str:
     """Run the task on two nodes; AssertionError if processes did not get their ranks, or reach each other."""
-    printed = bench.run(pair, task, memory=memory_of(bench, pair), options=options)
+    printed = bench.run(pair, task, memory=memory_of(bench, pair), options=(*options, TOGETHER), may_fail=True)
     return met(bench.cluster, pair, options[0], printed)

@@ -98,7 +98,7 @@ def test_without_modules_nothing_is_loaded(more: str, printed: str, reason: str)
 def test_ranks_and_messages_are_told(printed: str, words: str) -> None:
     jobs = Jobs("mpi: pmix\n", printed)
     assert words in mpi(jobs.bench)
-    assert jobs.options == ("--mpi=pmix",)
+    assert jobs.options == ("--mpi=pmix", "--kill-on-bad-exit=1")
 
 
 @pytest.mark.usefixtures("_pair")
