@@ -9,7 +9,7 @@ from slurmfab.cluster.slurm.platform import DEBIAN, PLATFORMS
 from slurmfab.commands.checks.hosts import CheckedHost, line_of
 from slurmfab.commands.checks.wanted import FILES
 from slurmfab.on_hosts.agent.services.daemon_log import QUESTION as QUESTION_ABOUT
-from slurmfab.on_hosts.agent.services.daemon_log import causes, sentences
+from slurmfab.on_hosts.agent.services.daemon_log import advice, causes, sentences
 from slurmfab.on_hosts.agent.services.process import STOPPED
 
 WATCHED = {
@@ -33,7 +33,8 @@ LAST_WORDS = (
     "begun=$(systemctl show --property=InactiveExitTimestamp --value {unit}); "
     "{{ journalctl _SYSTEMD_INVOCATION_ID=$(systemctl show --property=InvocationID --value {unit}) "
     '+ _SYSTEMD_UNIT={unit}.service ${{begun:+"--since=$begun"}} --lines=100 --output=cat --no-pager --quiet; '
-    'tail --bytes=65536 "${{log:-{default}}}" 2>/dev/null | awk -v started="$started" \'$1 >= started\'; '
+    'tail --bytes=65536 "${{log:-{default}}}" 2>/dev/null | '
+    "awk -v started=\"$started\" '/^\\[/ {{ is_new = $1 >= started }} is_new'; "
     "}} | tail --lines=200; :"
 )
 """Prints what a daemon wrote itself since its start: to the journal until it knew its log, and there.
@@ -127,7 +128,7 @@ def last_words(host: CheckedHost, unit: str) -> str:
     errors = last_errors(host, unit)
     changes = sentences(host.run(line_of((*QUESTION_ABOUT, unit))).stdout, lambda path: host.run("cat %s", path).stdout)
     if errors:
-        return f"its last errors: {' | '.join([*errors, *changes])}".rstrip(".")
+        return f"its last errors: {' | '.join([*errors, *advice(errors), *changes])}".rstrip(".")
     last_line = host.run("journalctl --unit=%s --lines=1 --output=cat --no-pager --quiet", unit).stdout.strip()
     said = [f"last log line: {last_line}"] if last_line else []
     return " | ".join([*said, *changes]).rstrip(".")

@@ -48,6 +48,7 @@ from slurmfab.commands.checks.slurm import ping
 from slurmfab.commands.checks.system import munge_socket
 from slurmfab.commands.checks.wanted import FILES, LOGS, conf, deploy, log_of, root_places, spool_directory, units_of
 from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
+from slurmfab.on_hosts.agent.services.slurmctld_state import damaged_file, look_at, way_out
 
 ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")  # systemd's line about the end of a daemon
 FATAL = re.compile(r"\bfatal: [^\n]{1,120}\S*")  # the beginning of a daemon's own one
@@ -69,9 +70,9 @@ def test_munged_runs(host: CheckedHost) -> None:
 
 
 @foundation
-def test_slurmctld_runs(controller: CheckedHost) -> None:
+def test_slurmctld_runs(controller: CheckedHost, cluster: Cluster) -> None:
     """slurmctld is running"""
-    assert_runs(controller, "slurmctld")
+    assert_runs(controller, "slurmctld", cluster.state_directory)
 
 
 def test_backup_runs(backup: CheckedHost) -> None:
@@ -377,8 +378,11 @@ def need_running(host: CheckedHost, unit: str) -> None:
         pytest.skip(f"{unit} does not run on {host.name}.")
 
 
-def assert_runs(host: CheckedHost, unit: str) -> None:
-    """Fail with the unit's state and the daemon's last words if it does not run."""
+def assert_runs(host: CheckedHost, unit: str, state_directory: str = "") -> None:
+    """Fail with the unit's state and the daemon's last words if it does not run.
+
+    `state_directory`: slurmctld's, of which a damaged file is told with the ways out.
+    """
     service = host.service(unit)
     assert not is_frozen(host, unit), (
         f"{unit}.service is active and does not answer: a signal (SIGSTOP) has stopped its process {pid(host, unit)}. "
@@ -392,6 +396,10 @@ def assert_runs(host: CheckedHost, unit: str) -> None:
     state = shown["ActiveState"] + (f" ({shown['Result']})" if shown["Result"] != "success" else "")
     said = last_words(host, unit)
     log_line = f"; {said}" if said else ""
+    if name := damaged_file(said) if state_directory else "":
+        file = f"{state_directory}/{name}"
+        repair = way_out(file, host.run(look_at(file)).stdout, FAB)
+        raise AssertionError(f"{unit}.service is {state}{log_line}. Repair: {repair}")
     raise AssertionError(f"{unit}.service is {state}{log_line}. Repair: {deploy(host.name)}")
 
 

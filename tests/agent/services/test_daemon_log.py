@@ -147,7 +147,10 @@ def test_a_drop_in_of_the_site_is_named_with_its_settings_and_without_secrets(ro
     ]
     host.shown = "FragmentPath=/etc/systemd/system/slurmd.service\nDropInPaths=\n"
     words = daemon_log.last_words(host, "slurmd", daemon_log.position(host, "slurmd"))
-    assert words[-1] == "its unit is /etc/systemd/system/slurmd.service, which hides the package's"
+    assert words[-1] == (
+        "its unit is /etc/systemd/system/slurmd.service, which hides the package's; to do without it: "
+        "mv /etc/systemd/system/slurmd.service /root/ && systemctl daemon-reload"
+    )
 
 
 def test_errors_of_munged_begin_with_the_time_which_is_left_out() -> None:
@@ -189,3 +192,18 @@ def test_what_follows_the_error_of_a_plugin_is_not_told_in_its_place() -> None:
 )
 def test_what_a_job_or_a_check_makes_a_daemon_write_is_never_the_cause(line: str) -> None:
     assert daemon_log.causes([f"[2026-11-25T22:00:00.000] {line}"]) == []
+
+
+def test_a_fatal_error_of_several_lines_is_one_with_all_of_them() -> None:
+    first = "fatal: CLUSTER NAME MISMATCH."
+    more = ["slurmctld has been started with ClusterName=lab, but read x.", "", "Remove clustername to override."]
+    told = f"{first} {more[0]} {more[2]}"
+    assert daemon_log.causes([f"slurmctld: {first}", *more, f"[2026-11-25T22:00:00.000] {first}", *more]) == [told]
+    after = "[2026-11-25T22:00:01.000] error: and then"
+    assert daemon_log.whole([f"[2026-11-25T22:00:00.000] {first}", after, "no more"])[1:] == [after, "no more"]
+
+
+def test_tables_that_slurmdbd_does_not_find_are_told_with_the_way_back() -> None:
+    failed = 'error: mysql_query failed: 1050 Table \'"slurm_acct_db"."table_defs_table"\' already exists'
+    assert "fab restore BACKUP" in daemon_log.advice([failed])[0]
+    assert daemon_log.advice(["error: mysql_query failed: 1045 Access denied"]) == []

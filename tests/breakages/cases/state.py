@@ -11,6 +11,16 @@ JUST_SAVED = f"find {STATE} -type f -newermt '-8 seconds' | grep -q ."
 STOP = "systemctl stop slurmctld"
 """Writes the state, and leaves it to the row."""
 
+
+def damaged(file: str, size: str, zeros: str = "") -> str:
+    """Cuts a file of the state, as a power cut may, beside a whole copy; slurmctld ends at each start."""
+    return (
+        f"{STOP} && cd {STATE} && cp -p {file} {file}.old && truncate --size={size} {file} && {zeros}"
+        "{ systemctl start slurmctld || :; } && timeout 60 "
+        "sh -c 'until [ $(systemctl show --property=NRestarts --value slurmctld) -ge 1 ]; do sleep 0.2; done'"
+    )
+
+
 ROWS = (
     Breakage(
         name="state-of-root",
@@ -68,6 +78,21 @@ ROWS = (
         plan=("was written by Slurm 24.11, and the installed Slurm 22.05 reads that of 20.11 to 22.05",),
         deploy=Told(("-i, which discards all jobs", f"mv {STATE} {STATE}-24.11"), f"mv {STATE} {STATE}-24.11", 1),
         suites=("bookworm",),
+    ),
+    Breakage(
+        name="usage-damaged",
+        what="the use of accounts in slurmctld's state is damaged, and so is its copy",
+        host="ctl",
+        breaks=f"{damaged('assoc_usage', '$(($(stat -c %s assoc_usage) / 2))')}; cp -p assoc_usage assoc_usage.old",
+        check=(f"{STATE}/assoc_usage is damaged", "without it", "fair share"),
+        plan=("service:slurmctld: would change",),
+        deploy=Told(
+            (f"{STATE}/assoc_usage is damaged", "mv assoc_usage.old assoc_usage.old.damaged"),
+            f"cd {STATE} && mv assoc_usage assoc_usage.damaged && mv assoc_usage.old assoc_usage.old.damaged; "
+            "rm assoc_usage*.damaged",
+            1,
+        ),
+        database=True,
     ),
     Breakage(
         name="memory-of-slurm-conf-above-the-hardware",

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from slurmfab.on_hosts.agent.core.host_paths import OUR_DROP_INS
+from slurmfab.on_hosts.agent.core.program_name import FAB
 from slurmfab.on_hosts.agent.core.reading import read_text
 from slurmfab.on_hosts.agent.core.resource import Context, ResourceFailed
 from slurmfab.on_hosts.agent.core.safe_paths import read_end
@@ -88,7 +89,8 @@ def sentences(shown: str, read: Callable[[str], str]) -> List[str]:
     """The sentences of `change_sentences`. `shown`: the output of `QUESTION` about a unit."""
     values: Dict[str, str] = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
     own = values.get("FragmentPath", "")
-    lines = ["its unit is %s, which hides the package's" % own] if own and not own.startswith(PACKAGED) else []
+    hiding = "its unit is %s, which hides the package's; to do without it: mv %s /root/ && systemctl daemon-reload"
+    lines = [hiding % (own, own)] if own and not own.startswith(PACKAGED) else []
     drop_ins = [path for path in values.get("DropInPaths", "").split() if is_sites(path)]
     return lines + ["changed by %s%s" % (path, settings(read(path))) for path in drop_ins[:MOST_FILES]]
 
@@ -138,6 +140,9 @@ FOLLOWS = re.compile(
     r"error: (?:Couldn't load specified plugin name for .*: Plugin init\(\) callback f|cannot create .* context f)"
 )
 """What Slurm writes after the error of a plugin, such as that of slurmdbd's database, and tells no cause."""
+
+TABLES = re.compile(r"mysql_query failed: (?:1050|1146|1194|1195|1813|1932) ")
+"""A table that is there for InnoDB alone, is missing, has crashed, or has no file (MariaDB's error codes)."""
 
 PREFIX = re.compile(r"^(?:\d{4}-\d\d-\d\d [\d:]+ \S+\s+|\[[^\]]*\] |slurm\w+: |\(null\): |_\w+: )+")
 """What a line begins with: the time, or the daemon's or the function's name."""
@@ -217,6 +222,7 @@ def last_words(context: Context, unit: str, start: Position) -> List[str]:
     taken = [port for line in said for port in TAKEN.findall(line)]
     return [
         *(said or ["it left no message; see: systemctl status %s" % unit]),
+        *advice(said),
         *("%s has port %s" % (process, port) for port in taken[:1] for process in holders(int(port))),
         *change_sentences(context, unit),
     ]
@@ -260,10 +266,32 @@ def complaints(start: Position) -> List[str]:
 
 def causes(lines: Sequence[str]) -> List[str]:
     """The last lines of a log that may tell why a daemon ended, those without a level first; or empty."""
-    unhealthy = [line for line in lines if not is_healthy(bare(line))]
+    unhealthy = [line for line in whole(lines) if not is_healthy(bare(line))]
     errors = last_errors([line for line in unhealthy if ERROR.search(line)])
     early = [bare(line) for line in unhealthy if REFUSED.search(line) and not ERROR.search(line)]
     return list(dict.fromkeys([*early[:1], *errors])) if errors else list(dict.fromkeys(early))[-MOST:]
+
+
+def advice(said: Sequence[str]) -> List[str]:
+    """What to do about errors which say that tables of slurmdbd's database are gone or damaged."""
+    if not any(TABLES.search(line) for line in said):
+        return []
+    text = (
+        "tables of its database are gone or damaged; journalctl -u mariadb says more, and a backup brings them back: %s"
+    )
+    return [text % (FAB + " restore BACKUP")]
+
+
+def whole(lines: Sequence[str]) -> List[str]:
+    """The lines of a log, with those behind a fatal error in its line, where Slurm writes one over several lines."""
+    found: List[str] = []
+    for line in lines:
+        is_more = found and "fatal: " in found[-1] and not (PREFIX.match(line) or ERROR.search(line))
+        if is_more and line.strip():
+            found[-1] = "%s %s" % (found[-1].rstrip(), line.strip())
+        elif line.strip():
+            found.append(line)
+    return found
 
 
 def bare(line: str) -> str:
