@@ -28,7 +28,7 @@ from slurmfab.core.engine.report import Step
 from slurmfab.core.engine.run import Run, RunOptions
 from slurmfab.core.engine.session import Output
 from slurmfab.core.plan.phases.people import associations_gone
-from slurmfab.core.plan.plan import PHASES, Phase, make_plan
+from slurmfab.core.plan.plan import PHASES, RESTART, Phase, make_plan
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.core.status import snapshot
 from slurmfab.on_hosts.agent.client.commands import cancel_all_of
@@ -37,6 +37,7 @@ from slurmfab.on_hosts.agent.people.removed_person import RemovedPerson
 
 if TYPE_CHECKING:
     from slurmfab.cluster.inventory.accounting import User
+    from slurmfab.cluster.inventory.cluster import Cluster
 
 
 ON_HOSTS = ("people",)
@@ -65,13 +66,17 @@ def write(run: Run, text: str) -> None:
     file_writing.write(run, text)
 
 
-def deploy_users(run: Run) -> PlanInput:
-    """Deploy the users of the cluster file, and then their sudo rules and accounts; facts of the hosts afterwards.
+def deploy_users(run: Run, before: Cluster) -> PlanInput:
+    """Deploy the users of the cluster file, and what else these users change; facts of the hosts afterwards.
 
-    Raises SlurmfabError if a step failed on the controller, or another run changes the cluster.
+    `before`: the cluster without the change. Raises SlurmfabError if a step failed on the controller, or another run
+    changes the cluster.
     """
     for names in (ON_HOSTS, AFTERWARDS):
-        plan_input, steps = survey(run, names)
+        plan_input, _ = survey(run, ())
+        hosts = run.remaining(run.hosts)
+        phases = phases_of((*names, *(concerned(plan_input, before, hosts) if names is AFTERWARDS else ())))
+        steps = compare_hosts(run, make_plan(plan_input, hosts, phases))
         notices.tell_of_resources(run, steps)
         drain_first.drain_strangers(run, plan_input.conf_before.nodes)
         differing = {step.phase for step in steps if step.differs}
@@ -79,6 +84,20 @@ def deploy_users(run: Run) -> PlanInput:
     plan_input, _ = survey(run, ())
     file_writing.save_lock(run)
     return plan_input
+
+
+def concerned(plan_input: PlanInput, before: Cluster, hosts: Sequence[str]) -> list[str]:
+    """The phases that a plan for the users of before has otherwise, such as quotas, and the guide that names accounts.
+
+    Those that replace Slurm's files and restart its daemons are not among them: users change nothing there.
+    """
+    earlier = replace(plan_input, cluster=before)
+    return [
+        phase.name
+        for phase in PHASES
+        if phase.name not in ("slurmctld stop", "slurm.conf", *RESTART)
+        and any(phase.resources(plan_input, host) != phase.resources(earlier, host) for host in hosts)
+    ]
 
 
 STDIN = "-"
@@ -112,17 +131,17 @@ def add_user(cluster: str, name: str, options: AddUserOptions, output: Output) -
         print(f"{known.path} has all of this for {name} already.", file=sys.stderr)  # noqa: T201
     grown = replace(known, cluster=loading.parse(text, str(known.path)))
     run = session.start(grown, "", output, RunOptions("add-user"))
-    return session.perform(run, output, lambda begun: carry_out_addition(begun, name, text))
+    return session.perform(run, output, lambda begun: carry_out_addition(begun, name, text, known.cluster))
 
 
-def carry_out_addition(run: Run, name: str, text: str) -> None:
+def carry_out_addition(run: Run, name: str, text: str, before: Cluster) -> None:
     """Ask for conflicts, write the files, deploy the users; SlurmfabError, unwritten, for conflicts or silence."""
     plan_input, _ = survey(run, ON_HOSTS)
     write(run, text)
     if not plan_input.controller_facts.slurm_conf:
         run.progress.line(f"{run.inventory.path}: added {name}. The cluster is not deployed yet: {FAB} deploy.")
         return
-    deploy_users(run)
+    deploy_users(run, before)
     uid = run.inventory.lock.ids.get(f"{name}.uid")
     run.progress.line(f"{run.inventory.path}: added {name}{f', with UID {uid}' if uid else ''}.")
 
@@ -241,10 +260,10 @@ def remove_user(cluster: str, name: str, output: Output) -> int:
     run = session.start(
         replace(known, cluster=loading.parse(text, str(known.path)), lock=lock), "", output, RunOptions("remove-user")
     )
-    return session.perform(run, output, lambda begun: carry_out_removal(begun, name, text))
+    return session.perform(run, output, lambda begun: carry_out_removal(begun, name, text, known.cluster))
 
 
-def carry_out_removal(run: Run, name: str, text: str) -> None:
+def carry_out_removal(run: Run, name: str, text: str, before: Cluster) -> None:
     """Check that no job or process of the user runs, write the files, and remove the user.
 
     `run`: a run over the cluster without the user; the file is not written yet. Raises SlurmfabError if a job or
@@ -259,7 +278,7 @@ def carry_out_removal(run: Run, name: str, text: str) -> None:
     if is_deployed:
         hosts = run.remaining(plan_input.cluster.database_hosts)
         change_each(run, "former people", hosts, associations_gone(plan_input, name))
-    now = deploy_users(run)
+    now = deploy_users(run, before)
     run.progress.line(f"{run.inventory.path}: removed {name}. The user's files stay where they are.")
     if now.cluster.rest:
         until = datetime.fromtimestamp(time.time() + now.cluster.rest.token_lifetime).astimezone()

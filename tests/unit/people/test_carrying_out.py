@@ -77,6 +77,9 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
+BEFORE_CLUSTER = loading.parse(BEFORE, "cluster.yaml")
+
+
 def hosts_of(text: str, *, is_deployed: bool = True, **differing: Any) -> SlurmHosts:
     """Hosts after a deployment of this cluster file."""
     cluster = loading.parse(text, "cluster.yaml")
@@ -88,7 +91,7 @@ def hosts_of(text: str, *, is_deployed: bool = True, **differing: Any) -> SlurmH
 def test_the_file_is_written_after_all_hosts_were_asked_and_before_users_are_made(path: Path) -> None:
     hosts = hosts_of(AFTER)
     hosts.wrong = {"n1": {"person:ann"}, "n2": {"person:ann"}}
-    users.carry_out_addition(run_for(hosts, AFTER, path), "ann", AFTER)
+    users.carry_out_addition(run_for(hosts, AFTER, path), "ann", AFTER, BEFORE_CLUSTER)
     assert path.read_text() == AFTER
     assert locks.load(loading.lock_path(path)).ids["ann.uid"] == 2000
     assert hosts.of("n1")[:2] == ["facts", "compare"]
@@ -102,7 +105,7 @@ def test_nothing_is_written_if_a_uid_belongs_to_another_user(path: Path) -> None
     text = BEFORE + "users: [{name: ann, uid: 3000}]\n"
     hosts = hosts_of(BEFORE, uids={3000: "bob"})
     with pytest.raises(IdConflict, match=r"c1,n\[1-2\]: UID 3000, wanted for ann, belongs to bob there"):
-        users.carry_out_addition(run_for(hosts, text, path), "ann", text)
+        users.carry_out_addition(run_for(hosts, text, path), "ann", text, BEFORE_CLUSTER)
     assert [file.name for file in path.parent.iterdir()] == ["cluster.yaml"]
     assert path.read_text() == BEFORE
     assert hosts.of("n1") == ["facts"]
@@ -111,7 +114,7 @@ def test_nothing_is_written_if_a_uid_belongs_to_another_user(path: Path) -> None
 def test_before_the_first_deployment_a_user_is_only_added_to_the_file(path: Path) -> None:
     hosts = hosts_of(AFTER, is_deployed=False)
     hosts.wrong = {"n1": {"person:ann"}}
-    users.carry_out_addition(run_for(hosts, AFTER, path), "ann", AFTER)
+    users.carry_out_addition(run_for(hosts, AFTER, path), "ann", AFTER, BEFORE_CLUSTER)
     assert path.read_text() == AFTER
     assert not [asked for asked in hosts.of("n1") if asked.startswith("apply")]
 
@@ -136,7 +139,7 @@ def test_nothing_is_written_while_jobs_or_processes_of_the_user_run(
     hosts = Busy(hosts_of(AFTER, accounts={**prepared("c1").accounts, **ANN}).facts, jobs=jobs, busy=failing)
     lock = Lock(ids={"ann.uid": 2000, "ann.gid": 2000}, leaving=("ann",))
     with pytest.raises(SlurmfabError, match=words):
-        users.carry_out_removal(run_for(hosts, BEFORE, path, lock), "ann", BEFORE)
+        users.carry_out_removal(run_for(hosts, BEFORE, path, lock), "ann", BEFORE, loading.parse(AFTER, "cluster.yaml"))
     assert path.read_text() == AFTER
     assert not loading.lock_path(path).exists()
 
@@ -145,7 +148,7 @@ def test_a_user_with_processes_on_few_hosts_is_removed_and_stays_closed_there_al
     path.write_text(AFTER)
     hosts = Busy(hosts_of(AFTER, accounts={**prepared("c1").accounts, **ANN}).facts, busy={"n2"})
     lock = Lock(ids={"ann.uid": 2000, "ann.gid": 2000}, leaving=("ann",))
-    users.carry_out_removal(run_for(hosts, BEFORE, path, lock), "ann", BEFORE)
+    users.carry_out_removal(run_for(hosts, BEFORE, path, lock), "ann", BEFORE, loading.parse(AFTER, "cluster.yaml"))
     assert path.read_text() == BEFORE
     assert locks.load(loading.lock_path(path)).leaving == ("ann",)
     gone = [
