@@ -82,9 +82,9 @@ def add_user(
 ) -> int:
     """Give somebody a login on all hosts, and accounts.
 
-    First all hosts are asked whether the name and the UID are free. A user who exists already gets what is new. Nothing
-    else in the cluster is touched. Exit codes: 0 done, 1 failed, for example because the UID belongs to another user,
-    2 wrong input, 3 done, but some hosts could not be reached; the next deploy adds the user there.
+    First all hosts are asked whether the name and the UID are free. A user who exists already gets what is new.
+    What users have no part in is not touched. Exit codes: 0 done, 1 failed, for example because the UID belongs to
+    another user, 2 wrong input, 3 done, but some hosts could not be reached; the next deploy adds the user there.
 
     Examples:
         fab add-user ann --key ann.pub --account physics
