@@ -37,6 +37,13 @@ partitions:
   - {{PartitionName: lone, Nodes: n3}}   # of Ada's group
   - {{PartitionName: some, Nodes: "n[1-2]"}}
 """
+FOR_USERS = """\
+user_tools: true
+user_ssh: hostbased
+job_environment: {all: {SITE: here}}
+scratch: {size: 1G}
+private_tmp: true
+"""
 MEMBERS = ("ctl", "n1", "n2", "n3")
 SOMETHING_TO_DO = 4
 LASTING_JOB = (
@@ -131,6 +138,11 @@ class Story:
     def keep(self, name: str, done: subprocess.CompletedProcess[str]) -> None:
         self.said[name], self.codes[name] = words_of(done), done.returncode
 
+    def plan(self, flux: Flux, after: str) -> None:
+        """What a plan has to do straight after a task that changed the file."""
+        done = flux.run("plan")
+        self.seen[f"plan after {after}"] = "nothing" if done.returncode == 0 else words_of(done)
+
 
 @pytest.fixture(scope="module")
 def story(flux: Flux) -> Story:
@@ -157,6 +169,7 @@ def join(flux: Flux, tale: Story, waiting: str) -> None:
     tale.seen["waiting job"] = flux.state_of(waiting)
     flux.hosts.on("n4", "mv /usr/bin/hostname.away /usr/bin/hostname")
     tale.keep("mended", flux.run(*words))
+    tale.plan(flux, "add-node")
     flux.runs(waiting)
     tale.seen["where it ran"] = flux.hosts.on("ctl", f"squeue -h -j {waiting} -o %N")
     tale.seen["file with n4"] = flux.text
@@ -172,6 +185,7 @@ def exchange(flux: Flux, tale: Story, waiting: str) -> None:
     tale.keep("other key", flux.run("replace-node", "n4"))
     tale.seen["files after other key"] = "the same" if (flux.text, flux.lock) == before else "changed"
     tale.keep("replaced", flux.run("replace-node", "n4", "--accept-new-host-keys"))
+    tale.plan(flux, "replace-node")
     tale.seen["job after replacing"] = flux.hosts.on("ctl", AS_SLURM + "srun -w n4 -p some hostname")
 
 
@@ -185,6 +199,7 @@ def leave(flux: Flux, tale: Story) -> None:
     flux.ends(last, "n4")
     said, _ = process.communicate(timeout=120)
     tale.said["removed"], tale.codes["removed"] = said, process.returncode
+    tale.plan(flux, "remove-node")
     tale.seen["last job"] = flux.state_of(last)
     tale.seen["file in the end"] = flux.text
     tale.seen["known node"] = flux.node("n4")
@@ -289,6 +304,34 @@ def test_a_removed_host_when_it_is_in_the_file_of_another_cluster_then_it_can_jo
 def test_a_cluster_from_which_a_node_has_gone_when_deployed_then_nothing_is_changed(flux: Flux) -> None:
     done = flux.run("deploy")
     assert (done.returncode, "nothing changed on 4 hosts" in words_of(done)) == (0, True)
+
+
+def test_a_task_that_changes_the_file_when_it_has_ended_then_a_plan_has_nothing_to_do(story: Story) -> None:
+    after = {task: story.seen[f"plan after {task}"] for task in ("add-node", "replace-node", "remove-node")}
+    assert after == dict.fromkeys(after, "nothing")
+
+
+def test_a_user_who_comes_and_goes_when_other_keys_concern_users_then_a_plan_has_nothing_to_do_afterwards(
+    flux: Flux,
+) -> None:
+    before, key = flux.text, flux.hosts.lab.ssh_key.with_suffix(".pub")
+    flux.person.writes(before + FOR_USERS)
+    try:
+        succeeded(flux.run("deploy"))
+        for words in (
+            ("add-user", "ann", "--uid", "3001", "--key", str(key), "--sudo", "--groups", "ml"),
+            ("add-user", "bob", "--comment", "Bob Example"),
+            ("add-user", "bob", "--groups", "ml"),
+            ("remove-user", "ann"),
+            ("remove-user", "bob"),
+        ):
+            done = flux.run(*words)
+            assert done.returncode == 0, (words, words_of(done))
+            planned = flux.run("plan")
+            assert planned.returncode == 0, (words, words_of(planned))
+    finally:
+        flux.person.writes(before)
+        succeeded(flux.run("deploy"))
 
 
 @pytest.mark.parametrize(
