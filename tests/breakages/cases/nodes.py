@@ -59,8 +59,11 @@ ROWS = (
             "1 more, because of this: configuration: slurm.conf is the one that slurmctld has loaded (n1)",
         ),
         plan=("slurm.conf",),
-        # slurmctld asks silent nodes every 100 s; a slurmd that starts registers at once.
-        deploy=Checked(repair=f"ip rule del {FROM_SLURMD_TO_THE_CONTROLLER} && systemctl restart slurmd"),
+        # A slurmd that starts registers at once; slurmctld asks again for an ended job within minutes.
+        deploy=Checked(
+            repair=f"ip rule del {FROM_SLURMD_TO_THE_CONTROLLER} && systemctl restart slurmd && "
+            "timeout 240 sh -c 'until [ -z \"$(squeue -h)\" ]; do sleep 1; done'"
+        ),
     ),
     Breakage(
         name="both-ports-dropped",
