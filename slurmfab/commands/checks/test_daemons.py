@@ -48,7 +48,7 @@ from slurmfab.commands.checks.slurm import ping
 from slurmfab.commands.checks.system import munge_socket
 from slurmfab.commands.checks.wanted import FILES, LOGS, conf, deploy, log_of, root_places, spool_directory, units_of
 from slurmfab.core.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
-from slurmfab.on_hosts.agent.services.slurmctld_state import damaged_file, look_at, way_out
+from slurmfab.on_hosts.agent.services.damaged_state import damaged_file, look_at, way_out
 
 ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")  # systemd's line about the end of a daemon
 FATAL = re.compile(r"\bfatal: [^\n]{1,120}\S*")  # the beginning of a daemon's own one

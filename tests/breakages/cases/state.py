@@ -80,6 +80,25 @@ ROWS = (
         suites=("bookworm",),
     ),
     Breakage(
+        name="reservations-damaged",
+        what="slurmctld's list of reservations is nothing but zeros; Slurm says to start it with `-i`",
+        host="ctl",
+        breaks="scontrol create reservation ReservationName=r StartTime=now+1hour Duration=9 Users=root Nodes=n1 && "
+        f"{damaged('resv_state', '0', 'truncate --size=200 resv_state && ')}",
+        check=(
+            f"{STATE}/resv_state is damaged",
+            "start slurmctld with -i",
+            "lost is all reservations",
+            "restore BACKUP",
+        ),
+        plan=("service:slurmctld: would change",),
+        deploy=Told(
+            (f"{STATE}/resv_state is damaged", "Do not follow", "cp -p resv_state.old resv_state"),
+            f"cd {STATE} && mv resv_state resv_state.damaged && cp -p resv_state.old resv_state; rm resv_state.damaged",
+            1,
+        ),
+    ),
+    Breakage(
         name="usage-damaged",
         what="the use of accounts in slurmctld's state is damaged, and so is its copy",
         host="ctl",

@@ -19,6 +19,7 @@ SAVED = (
     "until [ /var/lib/slurm/slurmctld/job_state -nt /run/now ]; do sleep 0.1; done; "
 )
 """Waits until slurmctld has saved its jobs; one that is killed before takes some that have ended for running ones."""
+OLD_UNIT = "/etc/systemd/system/slurmd.service"
 REMOVE = f"rm {SITES}; systemctl daemon-reload"
 
 
@@ -104,6 +105,16 @@ ROWS = (
         breaks="rm /etc/systemd/system/slurmd.service.d/10-slurmfab.conf; systemctl daemon-reload",
         plan=("owned-files:restarts", "10-slurmfab.conf"),
         deploy=Mended(),
+    ),
+    Breakage(
+        name="slurmd-unit-of-another-installation",
+        what="a unit that another installation of Slurm has left hides the package's",
+        breaks=f"printf '[Service]\\nExecStart=/opt/slurm/sbin/slurmd -D\\n' >{OLD_UNIT}; {RELOADED} || :",
+        check=("slurmd.service is ", f"its unit is {OLD_UNIT}", f"mv {OLD_UNIT} /root/"),
+        plan=("service:slurmd",),
+        deploy=Told(
+            (f"its unit is {OLD_UNIT}, which hides the package's",), f"mv {OLD_UNIT} /root/ && systemctl daemon-reload"
+        ),
     ),
     Breakage(
         name="slurmd-of-another-place",

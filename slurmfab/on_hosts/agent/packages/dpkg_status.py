@@ -15,23 +15,18 @@ UNFINISHED = ("half-configured", "unpacked", "triggers-awaited", "triggers-pendi
 
 
 def read(root: str) -> bytes:
-    """The status file with what dpkg, which may be at work or was killed, has in its journal; empty where it has none.
-
-    A package that is being unpacked is in the journal alone, while its programs are there already.
-    """
+    """The status file and dpkg's journal, where a package is that is being unpacked; empty where dpkg has none."""
     place = root.rstrip("/") + JOURNAL
-    # Before the status file: what dpkg moves there meanwhile is in one of them at least.
-    changed = [b"\n" + read_bytes("%s/%s" % (place, name)).strip() for name in sorted(names(place)) if name.isdecimal()]
+    # Read first: what dpkg moves meanwhile is in one of them.
+    changed = [read_bytes("%s/%s" % (place, name)) for name in sorted(names(place)) if name.isdecimal()]
     status = read_bytes(root.rstrip("/") + STATUS)
-    latest = {(field(one, "Package"), field(one, "Architecture")): one for one in changed if one.strip()}
-    if not latest:
+    if not any(changed):
         return status
-    kept = [
-        one
-        for one in status.split(b"\n\n")
-        if (field(b"\n" + one, "Package"), field(b"\n" + one, "Architecture")) not in latest
-    ]
-    return b"\n\n".join([*kept, *(one.lstrip(b"\n") for one in latest.values())]) + b"\n\n"
+    found = [b"\n" + one.strip() for one in (*status.split(b"\n\n"), *changed)]
+    return (
+        b"\n".join({(field(one, "Package"), field(one, "Architecture")): one + b"\n" for one in found}.values())[1:]
+        + b"\n"
+    )
 
 
 def entries(status: bytes, packages: Iterable[str]) -> Dict[str, List[bytes]]:

@@ -250,12 +250,12 @@ class Service(Resource):
             message = "%s was not started: a condition in its unit file is not met; see: systemctl status %s"
             raise ResourceFailed(message % (self.unit, self.unit))
         messages = " | ".join(daemon_log.last_words(context, self.unit, log))
-        if self.unit == slurmctld_state.UNIT and (name := slurmctld_state.damaged_file(messages)):
+        from slurmfab.on_hosts.agent.services import damaged_state
+
+        if self.unit == slurmctld_state.UNIT and (name := damaged_state.damaged_file(messages)):
             file = "%s/%s" % (slurmctld_state.location(context), name)
-            seen = context.run(["sh", "-c", slurmctld_state.look_at(context.path(file))]).stdout.decode(
-                errors="replace"
-            )
-            messages += " | " + slurmctld_state.way_out(file, seen, FAB)
+            seen = context.run(["sh", "-c", damaged_state.look_at(context.path(file))]).stdout.decode(errors="replace")
+            messages += " | " + damaged_state.way_out(file, seen, FAB)
         if state == "active":
             raise ResourceFailed("%s runs, but does not answer: %s" % (self.unit, messages))
         result, status = shown.get("Result", ""), shown.get("ExecMainStatus", "0")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.on_hosts.agent.services.slurmctld_state import damaged_file, look_at, way_out
+from slurmfab.on_hosts.agent.services.damaged_state import damaged_file, look_at, way_out
 
 IGNORE = "start with '-i' to ignore this. Warning: using -i will lose the data that can't be recovered."
 
