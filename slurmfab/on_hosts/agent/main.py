@@ -150,8 +150,11 @@ def read_facts(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None
     if request.get("own_numbers"):
         import importlib
 
-        own_numbers = importlib.import_module("slurmfab.on_hosts.agent." + OF_OWN_NUMBERS).own_numbers
-        request = {**request, "found_numbers": own_numbers(request.get("root", "/"), request["own_numbers"])}
+        module, root = importlib.import_module("slurmfab.on_hosts.agent." + OF_OWN_NUMBERS), request.get("root", "/")
+        refusal: str = module.refusal(root)
+        if refusal:
+            raise Refused(refusal)
+        request = {**request, "found_numbers": module.own_numbers(root, request["own_numbers"])}
     answers.send(facts=facts.read(request))
 
 

@@ -96,6 +96,30 @@ def test_whom_a_rule_of_sudo_names_without_being_of_the_host_then_is_told_by_num
     assert named_without_entry(str(root), POWERFUL) == told
 
 
+def test_rules_of_sudo_when_a_plugin_tells_of_groups_then_names_are_told_all_the_same(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "etc/sudoers").touch()
+    rules = {"Defaults": [{"Options": [{"group_plugin": "x"}]}], "User_Specs": [{"User_List": [{"usergroup": "ops"}]}]}
+    monkeypatch.setattr(Context, "must", lambda *_, **__: json.dumps(rules))
+    assert named_without_entry(str(root), POWERFUL) == [("gid", 0, "ops")]
+
+
+@pytest.mark.parametrize("place", ["etc/sudoers", "etc/doas.conf"])
+def test_facts_of_a_host_when_its_rules_cannot_be_read_then_are_refused_with_the_file(
+    root: Path, agent: Agent, place: str
+) -> None:
+    (root / "etc/sudoers").write_text("bob ALL = = oops\n")
+    (root / "etc/doas.conf").write_text('permit setenv { A="}" } bob\n' if "doas" in place else "permit doug\n")
+    for program in ("sudo", "cvtsudoers") if "sudo" in place else ():
+        (root / "usr/bin").mkdir(parents=True, exist_ok=True)
+        (root / "usr/bin" / program).touch(mode=0o755)
+    (line,) = agent.ask({"op": "facts", "root": str(root), "own_numbers": POWERFUL})
+    assert f"the rules in /{place} cannot be read, so nobody knows whom they name" in str(line)
+    (line,) = agent.ask({"op": "facts", "root": str(root)})
+    assert "facts" in line
+
+
 def test_facts_of_a_host_when_asked_for_its_numbers_then_have_those_names(root: Path, agent: Agent) -> None:
     (root / "etc/doas.conf").write_text("permit doug\n")
     (line,) = agent.ask({"op": "facts", "root": str(root), "own_numbers": POWERFUL})

@@ -168,7 +168,9 @@ EVERYBODY = "Match User *\n    HostbasedAuthentication no\n"
     ("path", "text"),
     [
         ("/etc/nsswitch.conf", "passwd: files\nsudoers: files sss\n"),
+        ("/etc/nsswitch.conf", "Sudoers: SSS\n"),
         ("/etc/sudo.conf", "# x\nPlugin sudoers_policy sudoers.so sudoers_file=/etc/other\n"),
+        ("/etc/sudo.conf", "plugin sudoers_policy sudoers.so \\\n  sudoers_file=/etc/other\n"),
     ],
 )
 def test_rules_of_sudo_from_elsewhere_refuse_everybody(host: Context, path: str, text: str) -> None:
@@ -213,8 +215,10 @@ def test_whom_a_rule_of_doas_permits_is_refused(host: Context) -> None:
         "# permit x\npermit bob\npermit persist setenv { A=1 -B } :ops as root cmd dd\n"
         'deny carl\n  permit nopass \\\n keepenv "dora" # y\npermit 1000\n'
         '# not \\\npermit b"e"n\npermit em\\\nma\npermit ":wheels"\npermit f\\red\n'
+        "permit nopass setenv { A }gus\npermit setenv{A}hal\n"
     )
-    assert refused(host, "User") == {"odd?name*", "old", "root", "bob", "dora", "ann", "ben", "emma", "fred"}
+    found = {"bob", "dora", "ann", "ben", "emma", "fred", "gus", "hal"}
+    assert refused(host, "User") == {"odd?name*", "old", "root", *found}
     assert refused(host, "Group") == {"ops", "wheels"}
     Path(host.path("/etc/doas.conf")).write_text('permit setenv { A="}" } bob\n')
     assert refusals(host) == EVERYBODY

@@ -176,7 +176,7 @@ OPS, MORE HERE=STOP
 #1999 ALL=/bin/dd
 !carl, d.o@u HERE = NOPASSWD: ALL, !STOP
 """
-DOAS = "# who may\npermit nopass doug as root\npermit persist :wheels\npermit setenv { A B } 1004\ndeny eve\n"
+DOAS = "# who may\npermit nopass doug as root\npermit persist :wheels\npermit setenv { A B }1004\ndeny eve\n"
 PASSWD = (
     "root:x:0:0:::\nsyslog:x:104:110:::\nann:x:1001:100:::\nulf:x:1003:100:::\nCarla:x:1005:100:::\n"
     "cara2:x:1005:100:::\nuta:x:1004:100:::\nodd:x:a:b:::\n"
@@ -223,7 +223,7 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
     (one,) = wanted.here(context).by_path().values()
     lines = [line for line in said(wanted) if line != "load_sshd"]
     there = f'command() {{ [ "$2" = {program} ] && echo "$2"; }}\n'  # whatever this machine has
-    play(tmp_path, lines, there + f"{program}() {{ [ $1$2 = -fjson ] && cat <<'END'\n{told}\nEND\n}}")
+    play(tmp_path, lines, there + f"{program}() {{ [ $1$2$3$4 = -c/dev/null-fjson ] && cat <<'END'\n{told}\nEND\n}}")
     (made,) = texts(tmp_path, one.path)
     assert refused(one.text) == refused(made)
     assert len(refused(one.text)) > 2 * bool(sudoers)
@@ -238,9 +238,18 @@ def test_who_may_become_root_on_a_host_then_is_refused_as_slurmfab_does(
         ("cvtsudoers() { return 1; }", {}),
         ('cvtsudoers() { echo \'    "group_plugin": "group_file.so /x"\'; }', {}),
         ("cvtsudoers() { echo '{}'; }", {"/etc/nsswitch.conf": "sudoers: files sss\n"}),
+        ("cvtsudoers() { echo '{}'; }", {"/etc/nsswitch.conf": "Sudoers: SSS\n"}),
         ("cvtsudoers() { echo '{}'; }", {"/etc/sudo.conf": "Plugin sudoers_policy sudoers.so sudoers_file=/x\n"}),
+        ("cvtsudoers() { echo '{}'; }", {"/etc/sudo.conf": "plugin sudoers_policy x \\\n sudoers_file=/x\n"}),
     ],
-    ids=["cvtsudoers fails", "a plugin for groups", "a directory", "another file"],
+    ids=[
+        "cvtsudoers fails",
+        "a plugin for groups",
+        "a directory",
+        "a directory in capitals",
+        "another file",
+        "another file on two lines",
+    ],
 )
 def test_rules_of_sudo_that_cannot_be_read_on_a_host_then_everybody_is_refused_as_slurmfab_does(
     tmp_path: Path, program: str, rules: dict[str, str]

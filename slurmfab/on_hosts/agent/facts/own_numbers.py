@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Iterable, List
 
 from slurmfab.on_hosts.agent.core.reading import entries
+from slurmfab.on_hosts.agent.core.resource import Context
 from slurmfab.on_hosts.agent.facts.facts import FIRST_OF_PEOPLE, LAST, ranges
-from slurmfab.on_hosts.agent.identities.powerful_users import named_without_entry
+from slurmfab.on_hosts.agent.identities.powerful_users import named_without_entry, unreadable
 
 MOST_NUMBERS = 1 << 16
 
@@ -27,3 +28,12 @@ def own_numbers(root: str, powerful: Iterable[str]) -> List[List[Any]]:
     found += [one for one in ranges(root) if FIRST_OF_PEOPLE <= one[1] <= one[2]]
     told = found[:MOST_NUMBERS]
     return [[*one[:3], one[3] if one[3].isprintable() and 0 < len(one[3]) <= 128 else "somebody"] for one in told]  # noqa: PLR2004
+
+
+def refusal(root: str) -> str:
+    """Why the names to which this host gives rights are not known; empty if they are."""
+    path = unreadable(Context(root))
+    return path and (
+        "the rules in %s cannot be read, so nobody knows whom they name, and an entry of the directory could have such "
+        "a name. Correct them there (for those of sudo, visudo -c names the line)" % path
+    )

@@ -32,14 +32,17 @@ READERS = ("cvtsudoers", "cvtsudoers.ws")
 SUDO_SECONDS = 20.0
 MAY_NOT = r"User %s is not allowed to run sudo on \S+\."  # what each of them says of who may run nothing
 
-ELSEWHERE = re.compile(r"^\s*(?:sudoers:[^#\n]*\b(?!files\b)[a-z]+|Plugin\s.*sudoers_file)", re.MULTILINE)
+ELSEWHERE = re.compile(
+    r"^\s*(?:sudoers:[^#\n]*\b(?!files\b)[a-z]+|Plugin\s(?:.|\\\n)*sudoers_file)", re.MULTILINE | re.IGNORECASE
+)
 """A line of nsswitch.conf(5) or sudo.conf(5) by which sudo has rules from elsewhere than /etc/sudoers."""
 
+OPTIONS = ("-c", "/dev/null", "-f", "json")  # without /etc/cvtsudoers.conf, which may leave out rules
 GROUP_PLUGIN = '"group_plugin":'
 """A key of what cvtsudoers(1) prints where sudo asks a plugin for members of groups: sudo alone knows them then."""
 
 OF_DOAS = re.compile(
-    r"permit\s+(?:(?:nopass|nolog|persist|keepenv|setenv\s*\{[^}]*\})\s+)*"
+    r"permit\s+(?:(?:(?:nopass|nolog|persist|keepenv)\s+)|setenv\s*\{[^}]*\}\s*)*"
     r"((?:\"(?:\\.|[^\"\\\n])*\"|\\.|[^\s\"\\#])+)"
 )
 """A rule of doas.conf(5), up to its user or group."""
@@ -105,7 +108,7 @@ def why_powerful(context: Context, user: pwd.struct_passwd, groups: Sequence[str
     same -= {user.pw_name}
     group = next((one for one in groups if one in more.groups or among(one, here.groups)), "")
     if EVERYBODY in here.users:
-        asked = "%s -f json %s" % (reader(context), SUDOERS[0])
+        asked = " ".join((reader(context), *OPTIONS, SUDOERS[0]))
         return "rules of sudo or doas on this host name everybody, or cannot be read (%s)" % asked
     if alike & more.users:
         return "the cluster file lets it become root"
@@ -207,15 +210,36 @@ def named_by_sudo(context: Context) -> Set[str]:
     found: Set[str] = set()
     for path in (path for path in map(context.path, SUDOERS) if os.path.exists(path)):
         try:
-            told = context.must((reader(context), "-f", "json", path), seconds=SUDO_SECONDS)
-            if GROUP_PLUGIN in told:
-                return {EVERYBODY}
-            rules = json.loads(told)
-            members: List[Dict[str, Any]] = [one for rule in rules.get("User_Specs", ()) for one in rule["User_List"]]
-            found |= {MEMBERS[kind] % name for kind, name in without_aliases(members, rules.get("User_Aliases", {}))}
-        except (ResourceFailed, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            found |= named_in(context, path)
+        except UNREADABLE:
             return {EVERYBODY}
     return {name if ODD.match(name) is None and name != "ALL" else EVERYBODY for name in found}
+
+
+def named_in(context: Context, path: str) -> Set[str]:
+    """The names in one file of rules of sudo, with all that it includes. Raises one of `UNREADABLE`."""
+    told = context.must((reader(context), *OPTIONS, path), seconds=SUDO_SECONDS)
+    rules = json.loads(told)
+    members: List[Dict[str, Any]] = [one for rule in rules.get("User_Specs", ()) for one in rule["User_List"]]
+    found = {MEMBERS[kind] % name for kind, name in without_aliases(members, rules.get("User_Aliases", {}))}
+    return found | ({EVERYBODY} if GROUP_PLUGIN in told else set())
+
+
+UNREADABLE = (ResourceFailed, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+def unreadable(context: Context) -> str:
+    """The file with rules that cannot be read, so that nobody knows whom they name; empty if all can."""
+    if UNCLEAR.search(read_text(context.path(DOAS))):
+        return DOAS
+    places = ["%s/%s" % (folder, name) for folder in SYSTEM_PATH.split(":") for name in SUDOS]
+    has_sudo = any(os.path.exists(context.path(place)) for place in places)
+    for path in (path for path in SUDOERS if has_sudo and os.path.exists(context.path(path))):
+        try:
+            named_in(context, context.path(path))
+        except UNREADABLE:
+            return path
+    return ""
 
 
 def without_aliases(
