@@ -18,7 +18,7 @@ from lab_cluster import DeployedLab, eventually
 from lab_user import log_in, new_key
 from stock import Stock, in_turn
 
-from slurmfab.commands.quickcheck.mpi import RING_IN_LIBRARY
+from slurmfab.commands.checks.mpi_program import RING_IN_LIBRARY
 
 pytestmark = pytest.mark.lab
 
