@@ -98,8 +98,8 @@ class SlurmNodes(NodesResource):
             # sinfo retries for half a minute if slurmctld does not run.
             can_answer = is_active(context, "slurmctld") and not context.starting & {"slurmctld", "munge"}
             found = short_states(context) if can_answer else {}
-        except ResourceFailed:
-            found = {}
+        except ResourceFailed as error:
+            found, context.remark = {}, "slurmctld did not answer: %s" % error
         if not found:
             return {}
         if any(one.is_for_change for one in found.values()):
