@@ -89,9 +89,9 @@ def spelled(context: Context, names: Set[str], path: str) -> Set[str]:
     if not has_directory(context, path.rpartition("/")[2]):
         return own | names
     patterns = {one for name in names for one in spellings(name)}
-    if path == "/etc/passwd":
-        # A directory takes a user's name with its domain, too (`full_name_format` and `re_expression`, sssd.conf(5)).
-        patterns |= {form % one for one in patterns for form in ("%s@*", "*\\%s")}
+    if path == "/etc/passwd" and folded - {name.casefold() for name in own}:
+        # A directory knows its users by other names, too, such as with a domain or by mail (sssd.conf(5)).
+        patterns |= {"*@*", "*\\*"}
     return own | names | patterns
 
 
