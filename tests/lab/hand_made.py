@@ -234,7 +234,8 @@ def file(path: str, text: str, mode: str = "644") -> str:
     return f"mkdir -p {path.rpartition('/')[0]}\ncat >{path} <<'END'\n{text.strip()}\nEND\nchmod {mode} {path}\n"
 
 
-CGROUPS = "" if HAS_LIMITS else file(f"{ETC}/cgroup.conf", "CgroupPlugin=disabled")
+WITHOUT_LIMITS = "CgroupPlugin=disabled"
+CGROUPS = "" if HAS_LIMITS else file(f"{ETC}/cgroup.conf", WITHOUT_LIMITS)
 """Shell commands for a cluster that has no cgroup.conf where there are limits."""
 
 
@@ -675,8 +676,11 @@ chown -R slurm: /srv/slurm /var/lib/slurm /var/log/slurm
     prepare(lab)
     addresses = {host.name: host.address for host in lab.lab.hosts}
     lab.on("ctl", file("/srv/shared/slurm.conf", OWN_IDS.format(**addresses)))
-    link = f"ln -s /srv/shared/slurm.conf {ETC}/slurm.conf\n"
-    everywhere(lab, f"{places}{link}{CGROUPS}systemctl restart munge", "ctl", "n1", "n2")
+    links = f"ln -s /srv/shared/slurm.conf {ETC}/slurm.conf\n"
+    if not HAS_LIMITS:
+        lab.on("ctl", file("/srv/shared/cgroup.conf", WITHOUT_LIMITS))
+        links += f"ln -s /srv/shared/cgroup.conf {ETC}/cgroup.conf\n"
+    everywhere(lab, f"{places}{links}systemctl restart munge", "ctl", "n1", "n2")
     unit = "/etc/systemd/system/slurmctld.service.d"
     site = "[Service]\nNice=-5\nLimitNOFILE=262144\nRestart=on-failure\nPIDFile=/srv/slurm/run/slurmctld.pid"
     lab.on("ctl", f"set -e\n{file(f'{unit}/site.conf', site)}systemctl daemon-reload; systemctl restart slurmctld")

@@ -20,7 +20,7 @@ from slurmfab.cluster.slurm.site_files import is_served
 from slurmfab.cluster.slurm.versions import SlurmVersion, reconfigure_renews_daemons
 from slurmfab.core.impact.restart_requirements import Requirement, need
 from slurmfab.core.impact.slurm_diff import DEVICES, NODE_LINE, SETTING, Difference
-from slurmfab.core.plan.phases import site_files
+from slurmfab.core.plan.phases import restarts, site_files
 from slurmfab.core.plan.phases.capability import once
 from slurmfab.core.plan.phases.slurm_conf import (
     JOB_CONTAINER,
@@ -67,15 +67,16 @@ def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -
         local: the service of slurmd with local files.
     """
     own = site_servers(plan_input, host)
+    running = Service("slurmd", watches=restarts.watched(plan_input, host))
     if own:
-        return (FetchedFiles(own, digests(plan_input), carried), Service("slurmd"), *site_files.fetched(plan_input))
+        return (FetchedFiles(own, digests(plan_input), carried), running, *site_files.fetched(plan_input))
     is_turning = is_about_to_fetch(plan_input, host)
     return (
         *((local,) if is_turning else ()),
         Directory(posixpath.dirname(CONFIGLESS_DROP_IN), "root", "root", 0o755),
         File(CONFIGLESS_DROP_IN, drop_in(plan_input, *started(plan_input, host))),
         FetchedFiles(servers(plan_input), digests(plan_input), carried and not is_turning),
-        *(() if is_turning else (Service("slurmd"),)),
+        *(() if is_turning else (running,)),
         # Without private_tmp, a job_container.conf is not listed here: slurmfab may not have written it.
         *(Absent(path) for path in read_by_slurmd(plan_input)),
         *site_files.fetched(plan_input),

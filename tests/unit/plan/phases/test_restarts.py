@@ -9,6 +9,7 @@ from slurmfab.core.plan.phases import restarts
 from slurmfab.core.plan.phases.daemons import slurmd_service
 from slurmfab.core.plan.plan_input import PlanInput
 from slurmfab.on_hosts.agent.files.owned_files import OwnedFiles
+from slurmfab.on_hosts.agent.services.service import Service
 from slurmfab.on_hosts.agent.services.units import UnitsLoaded
 
 BASE = THREE_HOSTS + "database: c1\n"
@@ -92,13 +93,13 @@ def test_the_key_turns_it_off_and_takes_back_what_is_there() -> None:
     assert (files.files, loaded.wanted_units) == ((), ("munge.service", "slurmd.service"))
 
 
-@pytest.mark.parametrize("more", ["", "restart_daemons: false\n"])
+@pytest.mark.parametrize("more", ["", "restart_daemons: false\n", "configless: true\n"])
 def test_jobs_of_a_slurm_that_passes_on_ignored_signals_keep_sigpipe(more: str) -> None:
     assert drop_ins("n1", more, slurm="26.05.1")["slurmd.service.d"].endswith("IgnoreSIGPIPE=no\n")
-    (service,) = slurmd_service(known(more, slurm="26.05.1"), "n1")
-    assert restarts.path("slurmd") in service.watches  # type: ignore[attr-defined]
-    (earlier,) = slurmd_service(known(more), "n1")
-    assert restarts.path("slurmd") not in earlier.watches  # type: ignore[attr-defined]
+    for slurm, is_watched in (("26.05.1", True), ("24.11.5", False)):
+        found = slurmd_service(known(more, slurm=slurm), "n1")
+        (service,) = (one for one in found if isinstance(one, Service))
+        assert (restarts.path("slurmd") in service.watches) is is_watched
 
 
 @pytest.mark.parametrize(("place", "shared"), [("/srv/slurm", True), ("/srv/slurm/spool", True), ("/srv/spool", False)])
