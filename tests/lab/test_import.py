@@ -33,7 +33,7 @@ IN_PLACES_OF_SLURM = {"no_other_user_leads_slurmd_elsewhere", "no_other_user_lea
 """What checks find wrong with `own-ids`, whose daemons have logs and spool in a directory of slurm's; the second where
 the packages start slurmctld as root, as Debian 12's do."""
 
-IN_A_GROUPS_DIRECTORY = ("plain", "one-place", "opt", "source", "alone", "openhpc")
+IN_A_GROUPS_DIRECTORY = ("plain", "one-place", "opt", "source", "alone")
 """Clusters whose slurmd has its log in /var/log itself, where Ubuntu's syslog could make another once it is gone."""
 
 SLURMD = re.compile("slurmd=[0-9]+")
@@ -205,10 +205,11 @@ class Deployed:
 def combinations() -> Iterator[Any]:
     """Each kind of cluster on one suite by turns, about half of them on each; with `TURN=all` on both.
 
-    Those with packages of their own are on the suite that has them, and alone where the others are not tried.
+    Those with packages of their own are on the suite that has them, and alone where the others are not tried; Ubuntu
+    has no such packages.
     """
     for kind, made in KINDS.items():
-        own, others = {"trixie"} & {*SUITES}, () if PLATFORM.manager == DNF else in_turn(kind)
+        own, others = set() if LIKE else {"trixie"} & {*SUITES}, () if PLATFORM.manager == DNF else in_turn(kind)
         for suite in own if made.slurm_packages else others:
             yield pytest.param((kind, suite), id=f"{kind}-{suite}")
 
