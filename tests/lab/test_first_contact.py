@@ -18,6 +18,7 @@ from suites import NEWEST
 
 from slurmfab.hosts.host_keys import fingerprint
 from slurmfab.lab import LabSpec
+from slurmfab.on_hosts.agent.services import daemon_log
 
 pytestmark = pytest.mark.lab
 
@@ -182,7 +183,8 @@ def test_errors_in_logs_of_a_new_cluster_then_are_marked_as_those_of_a_first_sta
 ) -> None:
     told = json.loads(met[0].slurmfab("logs", "ctl,n[1-3]", "--json", "-").stdout)["lines"]
     errors = [line for line in told if "error:" in line["text"] and line["log"].startswith("slurm")]
-    assert [line["text"] for line in errors if not line["normal"]] == []
+    # Others come at any time where all is well, such as when srun ends before it is told that its job has.
+    assert [one["text"] for one in errors if not one["normal"] and not daemon_log.is_healthy(one["text"])] == []
     assert "the first start" in {line["normal"] for line in errors}
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, ended, eventually, succeeded
 
+from slurmfab.on_hosts.agent.services import daemon_log
+
 pytestmark = pytest.mark.lab
 
 HUNGRY = "python3 -c 'x = bytes([1]) * (300 << 20)'"
@@ -31,7 +33,8 @@ def test_lines_of_a_start_without_state_when_all_is_well_then_each_error_is_mark
     told = lines(deployed_lab, "ctl,n[1-3]", *period)
     errors = [line for line in told if "error:" in line["text"] and line["log"].startswith("slurm")]
     assert len(errors) > 5
-    assert [line["text"] for line in errors if not line["normal"]] == []
+    # Others come at any time where all is well, such as when srun ends before it is told that its job has.
+    assert [one["text"] for one in errors if not one["normal"] and not daemon_log.is_healthy(one["text"])] == []
     shown = succeeded(deployed_lab.slurmfab("logs", "ctl", *period)).stdout
     assert "normal at the first start: error: Could not open job state file" in shown
 
