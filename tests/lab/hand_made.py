@@ -234,8 +234,8 @@ def file(path: str, text: str, mode: str = "644") -> str:
     return f"mkdir -p {path.rpartition('/')[0]}\ncat >{path} <<'END'\n{text.strip()}\nEND\nchmod {mode} {path}\n"
 
 
-WITHOUT_LIMITS = "CgroupPlugin=disabled"
-CGROUPS = "" if HAS_LIMITS else file(f"{ETC}/cgroup.conf", WITHOUT_LIMITS)
+NO_CGROUPS = "CgroupPlugin=disabled"
+CGROUPS = "" if HAS_LIMITS else file(f"{ETC}/cgroup.conf", NO_CGROUPS)
 """Shell commands for a cluster that has no cgroup.conf where there are limits."""
 
 
@@ -678,7 +678,7 @@ chown -R slurm: /srv/slurm /var/lib/slurm /var/log/slurm
     lab.on("ctl", file("/srv/shared/slurm.conf", OWN_IDS.format(**addresses)))
     links = f"ln -s /srv/shared/slurm.conf {ETC}/slurm.conf\n"
     if not HAS_LIMITS:
-        lab.on("ctl", file("/srv/shared/cgroup.conf", WITHOUT_LIMITS))
+        lab.on("ctl", file("/srv/shared/cgroup.conf", NO_CGROUPS))
         links += f"ln -s /srv/shared/cgroup.conf {ETC}/cgroup.conf\n"
     everywhere(lab, f"{places}{links}systemctl restart munge", "ctl", "n1", "n2")
     unit = "/etc/systemd/system/slurmctld.service.d"
