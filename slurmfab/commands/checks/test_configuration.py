@@ -51,20 +51,10 @@ SHARED = (
 
 
 WAYS = {
-    *("slurmctldhost", "slurmctldport", "slurmctldaddr", "controlmachine", "controladdr", "backupcontroller"),
-    *(
-        "backupaddr",
-        "slurmdport",
-        "port",
-        "nodeaddr",
-        "nodehostname",
-        "authtype",
-        "authinfo",
-        "credtype",
-        "clustername",
-    ),
-    *("communicationparameters", "slurmuser", ""),
-}
+    "slurmctldhost", "slurmctldport", "slurmctldaddr", "controlmachine", "controladdr", "backupcontroller",
+    "backupaddr", "slurmdport", "port", "nodeaddr", "nodehostname", "authtype", "authinfo", "credtype", "clustername",
+    "communicationparameters", "slurmuser", "",
+}  # fmt: skip
 """The keys by which Slurm's daemons and commands find and believe one another."""
 
 SCRIPTS = (

@@ -129,13 +129,17 @@ def finish(run: Run, error: str = "") -> None:
     atomic_file.keep_newest(directory(run.inventory.path), MOST_RECORDS)
 
 
+def earlier(run: Run) -> list[Path]:
+    """The files of the records of the runs before, the newest first."""
+    there = atomic_file.kept(directory(run.inventory.path), run.inventory.path)
+    return [path for path in reversed(there) if path != path_of(run)]
+
+
 def completes_interrupted(run: Run) -> bool:
     """Whether the deployment before was interrupted or failed, and this one brought its hosts to the wanted state."""
     if run.options.command not in CONVERGING or run.options.only:
         return False
-    for path in reversed(atomic_file.kept(directory(run.inventory.path), run.inventory.path)):
-        if path == path_of(run):
-            continue
+    for path in earlier(run):
         try:
             one = stored(path, run.inventory.path)
         except (OSError, BrokenFile):
@@ -151,9 +155,7 @@ def completes_interrupted(run: Run) -> bool:
 def completes_first(run: Run) -> bool:
     """Whether runs before have begun to make the hosts a cluster, and none of them came to its end on all hosts."""
     has_begun = False
-    for path in reversed(atomic_file.kept(directory(run.inventory.path), run.inventory.path)):
-        if path == path_of(run):
-            continue
+    for path in earlier(run):
         with contextlib.suppress(OSError, BrokenFile):
             one = stored(path, run.inventory.path)
             if one.state == FINISHED and one.exit_code == DONE and not one.error:

@@ -70,9 +70,7 @@ class Wait(NamedTuple):
 
     text: str
     repair: str
-    is_over: bool = (
-        False  # whether nothing of it is left there, so that slurmctld gives the node free some minutes later
-    )
+    is_over: bool = False  # whether nothing of it is left there: slurmctld gives the node free some minutes later
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, List[str]]:
